@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt-train/certify_trained.h"
-
 #include <cmath>
 #include <cstdio>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "apps/exeunt-train/train.h"
 #include "apps/exeunt/calibrate_output.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainer `exeunt-train`, which `exeunt train` starts.
 #include "apps/exeunt-train/train.h"
+#include "apps/exeunt/output.h"
 #include "apps/exeunt/program.h"
-#include "exeunt/recipes/elbert_config.h"
+#include "exeunt/base/files.h"
 
+namespace exeunt::apps {
 namespace {
 
-void add_verbs(exeunt::apps::CommandLine& line) {
-  exeunt::apps::add_train_verbs(line, [](const std::string& recipe, const exeunt::Checkpoint& model) {
-    exeunt::ElbertTraining named = exeunt::elbert_settings(recipe, model.folder());
-    return exeunt::apps::ModelSettings{.set = std::move(named.set), .notices = std::move(named.notices)};
+// The config.json of some models names loss weights and exit rules to train with. The lab follows it.
+bool names_settings(const Checkpoint& model) {
+  const ReadPath path = ReadPath::in(model.folder(), "config.json");
+  if (!path_exists(path.path())) return false;
+  const Json config = read_json(path);
+  return config.contains("weight_name") || config.contains("thres_name");
+}
+
+void add_verbs(CommandLine& line) {
+  // Asked by 'exeunt doctor'; people need not know it.
+  add_verb(line, "about", "What this trainer was built with, as JSON", {}, [] {
+    const TrainerAbout about = about_trainer();
+    print_json({{"torch", about.torch}, {"gpus", about.gpus}, {"gloo", about.gloo}, {"nccl", about.nccl}});
+  })->group("");
+  add_train_verb(line, [&common = line.common, argv = line.argv](const TrainFlags& flags) {
+    train_by_flags(common, flags, [argv](const std::string&, const Checkpoint& model) -> ModelSettings {
+      if (std::getenv(kStartedByLab) != nullptr || !names_settings(model)) return {};
+      become_lab(argv);
+      return {.notices = {"config.json names settings of training, which only exeunt-lab follows"}};
+    });
   });
 }
 
 }  // namespace
+}  // namespace exeunt::apps
 
 int main(int argc, char** argv) {
   using namespace exeunt::apps;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt-train/summary.h"
-
 #include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/exeunt-train/train.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/eval/scores.h"

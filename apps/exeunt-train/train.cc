@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "apps/exeunt-train/summary.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/process.h"
@@ -86,7 +85,7 @@ std::string name_of_data(const TrainDataFlags& flags) {
 // The values of this job. The time is estimated where the user asks for it.
 TrainPlan plan_of(const Common& common, const Recipe& recipe, PlanRequest request, const TrainJob& job,
                   const ModelSettingsOf& settings_of) {
-  const ModelSettings named = settings_of(request.recipe, job.model);
+  const ModelSettings named = settings_of ? settings_of(request.recipe, job.model) : ModelSettings{};
   for (const std::string& text : named.notices) notice(common, text);
   request.model_config = named.set;
   if (job.dry_run || request.time_limit > 0) {
@@ -152,22 +151,6 @@ void print_result(const Common& common, const TrainJob& job, const TrainPlan& pl
   if (const std::string text = lost_to_baseline(result.results, loaded.data); !text.empty()) notice(common, text);
 }
 
-void run(const Common& asked, const Recipe& recipe, const TrainFlags& flags, const ModelSettingsOf& settings_of) {
-  Common common = asked;
-  if (!first_process()) common.quiet = true;
-  require_valid(recipe, flags.plan);  // mistakes in the flags are found before any file is read
-  const bool may_exist = flags.plan.resume || flags.plan.overwrite;
-  if (first_process() && !may_exist) require_free(out_folder(flags.out, flags.rows));
-  const TrainJob job = open_job(common, flags);
-  const TrainPlan plan = plan_of(common, recipe, flags.plan, job, settings_of);
-  if (job.dry_run) return print_dry_run(common, job, plan);
-  TrainOptions options = options_for(common, job, plan);
-  options.estimate = !common.quiet && !common.json && !plan.resume;
-  options.started = [&](const RunStart& start) { notice_pairs(common, summary_of(job, plan, start)); };
-  const TrainResult result = train(job.model, job.loaded.data, options);
-  if (first_process()) print_result(common, job, plan, result);
-}
-
 }  // namespace
 
 TrainJob open_job(const Common& common, const TrainFlags& flags) {
@@ -211,15 +194,21 @@ TrainOptions options_for(const Common& common, const TrainJob& job, const TrainP
   return options;
 }
 
-void add_train_verbs(CommandLine& line, const ModelSettingsOf& settings_of) {
-  // Asked by 'exeunt doctor'; people need not know it.
-  add_verb(line, "about", "What this trainer was built with, as JSON", {}, [] {
-    const TrainerAbout about = about_trainer();
-    print_json({{"torch", about.torch}, {"gpus", about.gpus}, {"gloo", about.gloo}, {"nccl", about.nccl}});
-  })->group("");
-  add_train_verb(line, [&common = line.common, settings_of](const TrainFlags& flags) {
-    run(common, find_recipe(flags.plan.recipe), flags, settings_of);
-  });
+void train_by_flags(const Common& asked, const TrainFlags& flags, const ModelSettingsOf& settings_of) {
+  const Recipe recipe = find_recipe(flags.plan.recipe);
+  Common common = asked;
+  if (!first_process()) common.quiet = true;
+  require_valid(recipe, flags.plan);  // mistakes in the flags are found before any file is read
+  const bool may_exist = flags.plan.resume || flags.plan.overwrite;
+  if (first_process() && !may_exist) require_free(out_folder(flags.out, flags.rows));
+  const TrainJob job = open_job(common, flags);
+  const TrainPlan plan = plan_of(common, recipe, flags.plan, job, settings_of);
+  if (job.dry_run) return print_dry_run(common, job, plan);
+  TrainOptions options = options_for(common, job, plan);
+  options.estimate = !common.quiet && !common.json && !plan.resume;
+  options.started = [&](const RunStart& start) { notice_pairs(common, summary_of(job, plan, start)); };
+  const TrainResult result = train(job.model, job.loaded.data, options);
+  if (first_process()) print_result(common, job, plan, result);
 }
 
 }  // namespace exeunt::apps

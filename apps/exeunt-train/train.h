@@ -4,13 +4,17 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "apps/exeunt-train/certify_trained.h"
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/train_flags.h"
+#include "exeunt/base/json.h"
+#include "exeunt/train/inputs.h"
 #include "exeunt/train/run.h"
+#include "exeunt/train/stage_plan.h"
 
 namespace exeunt::apps {
 
@@ -21,7 +25,28 @@ struct ModelSettings {
 };
 using ModelSettingsOf = std::function<ModelSettings(const std::string& recipe, const Checkpoint& model)>;
 
-void add_train_verbs(CommandLine& line, const ModelSettingsOf& settings_of);
+// `settings_of` may be empty.
+void train_by_flags(const Common& common, const TrainFlags& flags, const ModelSettingsOf& settings_of);
+
+// How a training ends: the trained model is certified on the engine that will serve it, as `exeunt calibrate` does
+// it, on the certification split.
+struct Certification {
+  std::string model = {};               // the folder that was trained
+  std::optional<double> max_drop = {};  // none: the smaller of 2 and 5 % that the rows suffice for
+  bool skip = false;                    // leave it to the user
+  std::string thresholds = {};          // of several labels: "fit", or as parse_thresholds() takes them
+  int threads = 0;
+  UserColumns columns = {};  // of the data, for the commands that are named to the user
+  size_t rows = 0;           // of the certification split
+  double split = 0;          // its share of all rows
+};
+
+// Refuses --thresholds, before anything is trained, that 'exeunt calibrate' would not take. Throws Error (usage).
+void require_thresholds_fit(const Certification& what, const OutputSpec& outcome);
+
+// Certifies, and says what is next; where rows are too few, only that. Prints as `exeunt calibrate` does, or with
+// --json returns what that prints. A certificate that fails is a notice: the model is trained all the same.
+OrderedJson certify_trained(const Common& common, const Certification& what);
 
 // What a training works on. Made from the flags, which nothing behind it reads.
 struct TrainJob {
@@ -39,5 +64,20 @@ struct TrainJob {
 
 // How a plan is run. SIGTERM and the first Ctrl-C end it at the next step. `common` outlives the options.
 [[nodiscard]] TrainOptions options_for(const Common& common, const TrainJob& job, const TrainPlan& plan);
+
+// What a run is about to do, in a few lines for the user.
+
+// "2280 train, 300 validation, 600 certification (held-out.csv)".
+[[nodiscard]] std::string split_text(const LoadedData& loaded);
+
+// A line for each value of the plan, with its source: "lr", "0.0005 (data default)".
+using NamesAndTexts = std::vector<std::pair<std::string, std::string>>;
+[[nodiscard]] NamesAndTexts value_rows(const TrainPlan& plan);
+
+// "a narrow model (hidden size 16): lr 0.0005, epochs 8"; empty where no value follows model and data.
+[[nodiscard]] std::string data_defaults_text(const TrainPlan& plan);
+
+// Model, data, recipe, values, steps, device and where it all goes.
+[[nodiscard]] NamesAndTexts summary_of(const TrainJob& job, const TrainPlan& plan, const RunStart& start);
 
 }  // namespace exeunt::apps

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt attach`: exits for a finished classifier, learned from texts without labels, with a certified policy.
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <memory>
 
 #include <fmt/ranges.h>
 
+#include "apps/exeunt/calibrate_output.h"
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/field_flags.h"
 #include "apps/exeunt/model_flags.h"
@@ -21,9 +21,8 @@ namespace {
 
 struct AttachFlags {
   AttachJob job;
-  std::vector<std::string> budgets{"2%"};
-  std::string format, precision, range, out;
-  double confidence = 0.95;
+  BudgetFlags budget{.budgets = {"2%"}};
+  std::string format, precision, out;
   bool tab_pair = false;
 };
 
@@ -51,25 +50,13 @@ AttachJob job_of(const AttachFlags& flags) {
   job.texts.columns = text_columns(flags);
   job.out = flags.out.empty() ? default_out(job.model) : flags.out;
   job.precision = precision_named(flags.precision);
-  job.plan.max_drops.clear();
-  for (const std::string& text : flags.budgets) {
-    for (const std::string& one : comma_list(text)) job.plan.max_drops.push_back(share_of(one, "--max-drop"));
-  }
-  std::sort(job.plan.max_drops.begin(), job.plan.max_drops.end());
-  job.plan.delta = delta_of(flags.confidence);
-  if (!flags.range.empty()) job.plan.range = value_range(flags.range, "--range");
+  flags.budget.put_into(job.plan);
+  if (!flags.budget.range.empty()) job.plan.range = value_range(flags.budget.range, "--range");
   // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
   job.writing = [](bool writing) {
     for (const int number : {SIGINT, SIGTERM}) std::signal(number, writing ? SIG_IGN : SIG_DFL);
   };
   return job;
-}
-
-OrderedJson metrics_of(const std::vector<Score>& metrics) {
-  OrderedJson out = OrderedJson::object();
-  for (const Score& metric : metrics)
-    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
-  return out;
 }
 
 // How many times faster a text is answered than by full depth in fp32.
@@ -93,7 +80,7 @@ OrderedJson budget_json(const Attached& done, const BudgetReport& budget) {
   out["speedup"] = times_faster(done, budget);
   out["report_risk"] = budget.outcome.report.texts;
   out["agreement"] = budget.score.agreement;
-  out["metrics"] = metrics_of(budget.score.metrics);
+  out["metrics"] = metrics_json(budget.score.metrics);
   if (budget.order) {
     const OrderKept& order = *budget.order;
     out["order"] = {
@@ -128,12 +115,12 @@ void print_attached_json(const Attached& done, double confidence) {
   for (const ExitReport& exit : done.exits) {
     out["exits"].push_back({{"layer", exit.layer},
                             {done.problem == Problem::regression ? "mean_difference" : "agreement", exit.agreement},
-                            {"metrics", metrics_of(exit.metrics)}});
+                            {"metrics", metrics_json(exit.metrics)}});
   }
   out["full_depth"] = {{"precision", "fp32"},
                        {"average_layers", done.full.cost.average_layers},
                        {"milliseconds", done.full_milliseconds},
-                       {"metrics", metrics_of(done.full.metrics)}};
+                       {"metrics", metrics_json(done.full.metrics)}};
   out["budgets"] = OrderedJson::array();
   for (const BudgetReport& budget : done.budgets) out["budgets"].push_back(budget_json(done, budget));
   out["seconds"] = done.seconds;
@@ -187,19 +174,13 @@ void print_budgets(const Attached& done) {
   print_table(header, rows);
 }
 
-// What runs, what it promises and what that gains.
-std::string headline(const Attached& done) {
-  const PolicyEntry& entry = done.calibration.entry;
-  return exeunt::headline(done.setting, entry, times_faster(done, done.budgets.front()));
-}
-
 void run(const Common& common, const AttachFlags& flags) {
   const Attached done = attach_model(job_of(flags), observer(common));
-  if (common.json) return print_attached_json(done, flags.confidence);
+  if (common.json) return print_attached_json(done, flags.budget.confidence);
   print_exits(done);
   fmt::print("\n");
   print_budgets(done);
-  fmt::print("\n{}\n", headline(done));
+  fmt::print("\n{}\n", headline(done.setting, done.calibration.entry, times_faster(done, done.budgets.front())));
   if (const auto& order = done.budgets.front().order)
     fmt::print("order: of {} questions with {:.1f} answers each\n", order->questions, order->answers);
   if (done.problem == Problem::regression)
@@ -228,25 +209,15 @@ void add_attach(CommandLine& line) {
   AttachJob& job = flags->job;
   verb->add_option("MODEL", job.model, "Model folder with a classifier or regressor, or org/name in the local cache")
       ->required();
-  verb->add_option("--texts", job.texts.files, "Files of texts: one per line, or CSV, TSV, JSONL; - = standard input")
-      ->type_name("FILE");
+  verb->add_option("--texts", job.texts.files, "Files of texts: one per line, or CSV, TSV, JSONL; - = standard input");
   verb->add_option("--format", flags->format, "Format of the texts")
       ->default_str("by the file extension")
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));
   verb->add_flag("--pair", flags->tab_pair, "Plain text: each line holds two texts separated by a tab");
   add_data_flags(*verb, job.labelled);
-  verb->add_option("--max-drop", flags->budgets,
-                   "Maximum share of answers that may differ from full depth; repeatable, all certified together")
-      ->allow_extra_args(false)
-      ->type_name("SHARE")
-      ->capture_default_str();
-  verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the texts")
-      ->check(number_in(0.5, 0.999999))
-      ->capture_default_str();
+  add_budget_flags(*verb, flags->budget,
+                   "Maximum share of answers that may differ from full depth; repeatable, all certified together");
   add_thresholds_flag(*verb, job.thresholds);
-  verb->add_option("--range", flags->range, "Regression: least and greatest value, for the certificate")
-      ->default_str("the model's, else that of its answers")
-      ->type_name("LOW,HIGH");
   verb->add_option("--max-texts", job.texts.limit, "Maximum number of distinct texts, drawn at random")
       ->check(number_in(10, 10000000))
       ->capture_default_str();

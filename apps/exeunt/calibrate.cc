@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt calibrate`: a budget and a confidence become a certified policy.
-#include <algorithm>
 #include <memory>
 
 #include "apps/exeunt/calibrate_output.h"
@@ -15,21 +14,15 @@ namespace {
 
 struct CalibrateFlags {
   CalibrateOptions calibrate;
-  std::vector<std::string> budgets{"1%"};
-  std::string exits, loss, method, range;
-  double confidence = 0.95;
+  BudgetFlags budget{.budgets = {"1%"}};
+  std::string exits, loss, method;
   std::string unit;
   bool no_temperatures = false, no_report = false, transfer = false;
 };
 
 CalibrationPlan plan_of(const CalibrateFlags& flags) {
   CalibrationPlan plan = flags.calibrate.plan;
-  plan.max_drops.clear();
-  for (const std::string& text : flags.budgets) {
-    for (const std::string& one : comma_list(text)) plan.max_drops.push_back(share_of(one, "--max-drop"));
-  }
-  std::sort(plan.max_drops.begin(), plan.max_drops.end());
-  plan.delta = delta_of(flags.confidence);
+  flags.budget.put_into(plan);
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
   if (!flags.method.empty()) plan.method = method_named(flags.method);
   plan.exits = layer_list(flags.exits, "--exits");
@@ -42,7 +35,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   options.plan = plan_of(flags);
   options.report = !flags.no_report;
   if (!flags.unit.empty()) options.unit = flags.unit == "requests" ? CertifiedUnit::requests : CertifiedUnit::texts;
-  if (!flags.range.empty()) options.range = value_range(flags.range, "--range");
+  if (!flags.budget.range.empty()) options.range = value_range(flags.budget.range, "--range");
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
   if (common.json) return print_json(calibrated_json(done));
@@ -65,13 +58,8 @@ void add_calibrate(CommandLine& line) {
   add_trace_flags(*verb, flags->calibrate.run);
   verb->get_option("--precision")->default_str("a trace's own, else the fastest that keeps the promise");
   add_new_rows_flag(*verb, flags->calibrate.run);
-  verb->add_option("--max-drop", flags->budgets, "Maximum loss against full depth; repeatable, all certified together")
-      ->allow_extra_args(false)
-      ->type_name("SHARE")
-      ->capture_default_str();
-  verb->add_option("--confidence", flags->confidence, "Confidence of the certificate, over the draw of the data")
-      ->check(number_in(0.5, 0.999999))
-      ->capture_default_str();
+  add_budget_flags(*verb, flags->budget, "Maximum loss against full depth; repeatable, all certified together");
+  verb->get_option("--range")->default_str("the model's, else that of the rows that choose");
   verb->add_option("--policy", flags->calibrate.plan.families,
                    "Exit rule to choose from (entropy, patience …); repeatable")
       ->default_str("all that fit")
@@ -82,9 +70,6 @@ void add_calibrate(CommandLine& line) {
                    "Loss function: disagreement (an answer that differs from full depth), zero_one_drop (how much "
                    "accuracy falls: changed answers count only by what they lose or gain; needs labels) or abs_diff "
                    "(regression)");
-  verb->add_option("--range", flags->range, "Least and greatest value of a regression, as in 0,5")
-      ->type_name("LOW,HIGH")
-      ->default_str("the model's, else that of the rows that choose");
   add_profile_flag(*verb, flags->calibrate.run);
   verb->get_option("--profile")
       ->description("Times to choose the precision by, of 'exeunt bench --save'")
@@ -93,12 +78,10 @@ void add_calibrate(CommandLine& line) {
       "--method", flags->method,
       "Risk bound: ltt-binomial (default for disagreement), ltt-hb, wsr (default otherwise) or crc (in expectation)");
   verb->add_option("--unlabelled", flags->calibrate.unlabelled,
-                   "File of unlabelled texts, in addition to or instead of --data: disagreement needs no labels")
-      ->type_name("FILE");
+                   "File of unlabelled texts, in addition to or instead of --data: disagreement needs no labels");
   CLI::Option* from_server =
       verb->add_option("--from-server", flags->calibrate.run.from_server,
-                       "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels")
-          ->type_name("FILE");
+                       "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels");
   for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
     from_server->excludes(verb->get_option(other));
   verb->add_option("--unit", flags->unit,
@@ -107,8 +90,7 @@ void add_calibrate(CommandLine& line) {
       ->default_str("texts; with --from-server what the model's certificate counts");
   verb->add_option("--group", flags->calibrate.group,
                    "Certify each group, too: label (without gold, the full-depth answer), length (in quarters) or a "
-                   "column of --data")
-      ->type_name("NAME");
+                   "column of --data");
   add_thresholds_flag(*verb, flags->calibrate.thresholds)
       ->description("Several labels: fit those with the best F1 of each label on the rows that choose, or set them: " +
                     std::string(kThresholdForms));

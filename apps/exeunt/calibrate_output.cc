@@ -15,16 +15,9 @@
 namespace exeunt::apps {
 namespace {
 
-OrderedJson metrics_json(const PolicyScore& score) {
-  OrderedJson out = OrderedJson::object();
-  for (const Score& metric : score.metrics)
-    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
-  return out;
-}
-
 OrderedJson point_json(const DropOutcome& outcome, const PolicyScore& score) {
   OrderedJson out = outcome_json(outcome);
-  out["report_metrics"] = metrics_json(score);
+  out["report_metrics"] = metrics_json(score.metrics);
   return out;
 }
 
@@ -179,6 +172,13 @@ void print_promise(const Calibrated& done) {
 
 }  // namespace
 
+OrderedJson metrics_json(const std::vector<Score>& metrics) {
+  OrderedJson out = OrderedJson::object();
+  for (const Score& metric : metrics)
+    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
+  return out;
+}
+
 void print_calibrated(const Calibrated& done) {
   print_outcomes(done);
   print_groups(done);
@@ -209,7 +209,7 @@ OrderedJson calibrated_json(const Calibrated& done) {
   out["points"] = OrderedJson::array();
   for (size_t i = 0; i < calibration.outcomes.size(); ++i)
     out["points"].push_back(point_json(calibration.outcomes[i], done.scores[i + 1]));
-  out["full_depth"] = {{"report_metrics", metrics_json(done.scores.front())}};
+  out["full_depth"] = {{"report_metrics", metrics_json(done.scores.front().metrics)}};
   out["families"] = trials_json(calibration.trials);
   return out;
 }

@@ -7,6 +7,9 @@
 
 namespace exeunt::apps {
 
+// Scores by their names; null where one is no number.
+[[nodiscard]] OrderedJson metrics_json(const std::vector<Score>& metrics);
+
 void print_calibrated(const Calibrated& done);
 [[nodiscard]] OrderedJson calibrated_json(const Calibrated& done);
 

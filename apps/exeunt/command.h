@@ -43,6 +43,7 @@ struct CommandLine {
   Common& common;
   std::function<void()>& chosen;
   Extensions more = {};
+  char** argv = nullptr;  // of main(), where the program may become the lab
 };
 
 // Adds the verb `name` with its options. `examples` are shown at the end of its --help. `run` is called if it is
@@ -59,6 +60,22 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
 [[nodiscard]] inline CLI::Validator positive() {
   return number_in(0, HUGE_VAL, true);
 }
+
+// Options that are added while it lives belong to this group of the verb's help.
+class OptionGroup {
+ public:
+  OptionGroup(CLI::App& verb, const std::string& title)
+      : defaults_(*verb.option_defaults()), before_(defaults_.get_group()) {
+    defaults_.group(title);
+  }
+  ~OptionGroup() { defaults_.group(before_); }
+  OptionGroup(const OptionGroup&) = delete;
+  OptionGroup& operator=(const OptionGroup&) = delete;
+
+ private:
+  CLI::OptionDefaults& defaults_;
+  std::string before_;
+};
 
 // One function per verb, each in its own file.
 void add_attach(CommandLine& line);

@@ -70,8 +70,7 @@ CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take) 
       ->check([](const std::string& text) {
         return separator_named(text) ? std::string() : fmt::format("got '{}', want one character, or tab", text);
       })
-      ->default_str("comma")
-      ->type_name("C");
+      ->default_str("comma");
 }
 
 CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns) {
@@ -91,7 +90,6 @@ CLI::Option* add_thresholds_flag(CLI::App& verb, std::string& thresholds) {
   return verb
       .add_option("--thresholds", thresholds,
                   fmt::format("Several labels: probabilities above which they are given: {}", kThresholdForms))
-      ->type_name("LIST")
       ->default_str("the model's");
 }
 
@@ -103,42 +101,33 @@ OrderedJson thresholds_json(const std::vector<std::string>& labels, const std::v
 }
 
 void add_column_flags(CLI::App& verb, UserColumns& columns) {
-  verb.add_option("--text-column", columns.text, "Your file: text column")->capture_default_str()->group(kDataGroup);
-  verb.add_option("--pair-column", columns.pair, "Your file: column of the second text")->group(kDataGroup);
-  verb.add_option("--label-column", columns.label, "Your file: label column; empty = no labels")
-      ->capture_default_str()
-      ->group(kDataGroup);
+  const OptionGroup group(verb, kDataGroup);
+  verb.add_option("--text-column", columns.text, "Your file: text column")->capture_default_str();
+  verb.add_option("--pair-column", columns.pair, "Your file: column of the second text");
+  verb.add_option("--label-column", columns.label, "Your file: label column; empty = no labels")->capture_default_str();
   CLI::Option* multi_label = verb.add_flag_callback(
-                                     "--multi-label", [&columns] { columns.problem = Problem::multi_label; },
-                                     "Your file: a row has any number of labels, as a list (JSONL) or as a|b")
-                                 ->group(kDataGroup);
+      "--multi-label", [&columns] { columns.problem = Problem::multi_label; },
+      "Your file: a row has any number of labels, as a list (JSONL) or as a|b");
   verb.add_option_function<std::string>(
-          "--label-columns", [&columns](const std::string& text) { columns.label_columns = comma_list(text); },
-          "Your file: multi-label, with a column of 1 or 0 for each label")
-      ->type_name("NAMES")
-      ->group(kDataGroup);
-  add_separator_flag(verb, columns)->group(kDataGroup);
-  add_labels_flag(verb, columns)->group(kDataGroup);
+      "--label-columns", [&columns](const std::string& text) { columns.label_columns = comma_list(text); },
+      "Your file: multi-label, with a column of 1 or 0 for each label");
+  add_separator_flag(verb, columns);
+  add_labels_flag(verb, columns);
   verb.add_flag_callback(
           "--regression", [&columns] { columns.problem = Problem::regression; },
           "Your file: labels are regression targets")
-      ->excludes(multi_label)
-      ->group(kDataGroup);
+      ->excludes(multi_label);
   verb.add_flag("--skip-bad", columns.skip_bad,
-                "Your file: skip and count rows that cannot be read or have no label, instead of refusing the file")
-      ->group(kDataGroup);
+                "Your file: skip and count rows that cannot be read or have no label, instead of refusing the file");
 }
 
 void add_data_flags(CLI::App& verb, DataSource& source) {
-  verb.add_option("--task", source.task, "GLUE or ELUE task, e.g. SST-2 or elue/imdb; omit for a file of your own")
-      ->group(kDataGroup);
-  verb.add_option("--data", source.path, "With --task: the data folder; otherwise a CSV, TSV or JSONL file")
-      ->group(kDataGroup);
-  verb.add_option("--split", source.split, "Split of the task: train, dev or test")
-      ->default_str("dev")
-      ->group(kDataGroup);
+  const OptionGroup group(verb, kDataGroup);
+  verb.add_option("--task", source.task, "GLUE or ELUE task, e.g. SST-2 or elue/imdb; omit for a file of your own");
+  verb.add_option("--data", source.path, "With --task: the data folder; otherwise a CSV, TSV or JSONL file");
+  verb.add_option("--split", source.split, "Split of the task: train, dev or test")->default_str("dev");
   add_column_flags(verb, source.columns);
-  verb.add_option("--limit", source.limit, "Use only the first N rows")->check(positive())->group(kDataGroup);
+  verb.add_option("--limit", source.limit, "Use only the first N rows")->check(positive());
 }
 
 }  // namespace exeunt::apps

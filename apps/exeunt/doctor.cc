@@ -11,7 +11,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/trainer.h"
+#include "apps/exeunt/program.h"
 #include "exeunt/base/version.h"
 
 namespace exeunt::apps {
@@ -81,7 +81,7 @@ OrderedJson as_json(const std::vector<Finding>& findings) {
 }
 
 void run(const Common& common, const CLI::App& app) {
-  const std::vector<Finding> findings = examine_machine(find_trainer());
+  const std::vector<Finding> findings = examine_machine(find_program("exeunt-train"));
   const std::vector<Finding> set = environment(app);
   const bool usable = !any_of(findings, Health::broken);
   if (common.json) {

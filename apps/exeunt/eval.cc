@@ -204,23 +204,17 @@ void add_eval(CommandLine& line) {
   verb->add_option("--policy", flags->policy,
                    "Exit policy, e.g. entropy:0.2, patience:6, layer:4, full, or a policy.json")
       ->default_str("the model's own");
-  verb->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")
-      ->default_str("all")
-      ->type_name("LAYERS");
+  verb->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
   verb->add_option("--against", flags->against,
                    "Trace of the same model and texts in another precision or on another CPU; reports the share of "
-                   "labels and exits that differ")
-      ->type_name("FILE");
+                   "labels and exits that differ");
   verb->add_flag("--each-exit", flags->each_exit, "Also score every exit");
   verb->add_flag("--each-class", flags->each_class,
                  "Also print precision, recall and F1 of each class, and the most frequent mistakes");
   verb->add_option(
-          "--baseline", flags->baseline,
-          "Training rows as a file of yours: also score the majority class and a linear model that learn from it")
-      ->type_name("FILE");
-  verb->add_option("--positive", flags->positive, "The class that f1 is of")
-      ->default_str("the second")
-      ->type_name("LABEL");
+      "--baseline", flags->baseline,
+      "Training rows as a file of yours: also score the majority class and a linear model that learn from it");
+  verb->add_option("--positive", flags->positive, "The class that f1 is of")->default_str("the second");
 }
 
 }  // namespace exeunt::apps

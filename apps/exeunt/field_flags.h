@@ -24,7 +24,7 @@ void check_flag(CLI::Option& option, const Field& field) {
 
 // Flags that set the fields of `into`. A default outside the field's range stands for "not given" and is not shown.
 template <class T>
-void add_field_flags(CLI::App& verb, T& into, const std::string& group = "") {
+void add_field_flags(CLI::App& verb, T& into) {
   T::fields(into, [&](const Field& field, auto& value) {
     if (field.flag.empty()) return;
     using Value = std::remove_cvref_t<decltype(value)>;
@@ -39,13 +39,12 @@ void add_field_flags(CLI::App& verb, T& into, const std::string& group = "") {
       if constexpr (std::is_arithmetic_v<Value>) shown = static_cast<double>(value) >= field.low;
       if (shown) option->capture_default_str();
     }
-    if (!group.empty()) option->group(group);
   });
 }
 
 // Flags that collect what is given as JSON, by field, to be put into a T later (a partial JsonObject).
 template <class T>
-void add_change_flags(CLI::App& verb, Json& changes, const std::string& group = "") {
+void add_change_flags(CLI::App& verb, Json& changes) {
   const T defaults{};
   T::fields(defaults, [&](Field field, const auto& value) {
     if (field.flag.empty()) return;
@@ -68,7 +67,6 @@ void add_change_flags(CLI::App& verb, Json& changes, const std::string& group = 
     } else {
       add(double{});
     }
-    if (!group.empty()) option->group(group);
   });
 }
 

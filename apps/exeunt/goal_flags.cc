@@ -27,24 +27,17 @@ double ratio_of(std::string_view text) {
 }  // namespace
 
 void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
-  constexpr const char* kGroup = "Target";
-  verb.add_option("--target-speedup", flags.speedup, "Speed-up over full depth to reach with the least loss")
-      ->type_name("3x")
-      ->group(kGroup);
-  verb.add_option("--max-drop", flags.max_drop, "Maximum loss against full depth, at the highest speed")
-      ->type_name("SHARE")
-      ->group(kGroup);
+  const OptionGroup group(verb, "Target");
+  verb.add_option("--target-speedup", flags.speedup, "Speed-up over full depth to reach with the least loss");
+  verb.add_option("--max-drop", flags.max_drop, "Maximum loss against full depth, at the highest speed");
   verb.add_option("--confidence", flags.confidence, "With --max-drop: confidence of the certificate")
       ->check(number_in(0.5, 0.999999))
-      ->capture_default_str()
-      ->group(kGroup);
+      ->capture_default_str();
   verb.add_option(
-          "--loss", flags.loss,
-          "Loss function: disagreement (changed answers), zero_one_drop (how much accuracy falls; needs labels) or "
-          "abs_diff (regression)")
-      ->group(kGroup);
-  verb.add_flag("--by-time", flags.by_time, "Measure speed in predicted milliseconds (profile.json) instead of layers")
-      ->group(kGroup);
+      "--loss", flags.loss,
+      "Loss function: disagreement (changed answers), zero_one_drop (how much accuracy falls; needs labels) or "
+      "abs_diff (regression)");
+  verb.add_flag("--by-time", flags.by_time, "Measure speed in predicted milliseconds (profile.json) instead of layers");
 }
 
 Goal goal_of(const GoalFlags& flags) {

@@ -237,12 +237,11 @@ const CLI::App& verb_of(const CLI::App& app, const std::vector<std::string>& wor
 // Into a file, whose folders are created, or onto the screen.
 void write_to(const fs::path& file, std::string_view text) {
   if (file.empty()) return fmt::print("{}", text);
+  const fs::path folder = file.parent_path();
   std::error_code error;
-  fs::create_directories(fs::absolute(file).parent_path(), error);
-  if (error) {
-    throw Error(Code::resources,
-                fmt::format("{}: cannot create folder: {}", file.parent_path().string(), error.message()));
-  }
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (error)
+    throw Error(Code::resources, fmt::format("{}: cannot create folder: {}", folder.string(), error.message()));
   write_atomically(file, text);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `exeunt`: reads the command line, runs one verb, and turns every failure into one message and a status.
-#include "apps/exeunt/launch.h"
 #include "apps/exeunt/program.h"
 #include "apps/exeunt/trainer.h"
 
@@ -9,7 +8,7 @@ int main(int argc, char** argv) {
   return guarded([&] {
     const std::string_view verb = argc > 1 ? argv[1] : "";
     if (!asks_for_help(argc, argv)) {
-      if (verb == "train") start_trainer(argv);
+      if (verb == "train") become("exeunt-train", argv);
       if (verb == "launch") return launch(argc, argv);
     }
     return run_program(

@@ -33,36 +33,17 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 }
 
 // Placeholders of values in help, if the last word of the option's name is not clear enough.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 28> kPlaceholders{{
-    {"also", "NAME=FILE"},
-    {"cls-first", "WHEN"},
-    {"data", "PATH"},
-    {"eval-data", "FILE"},
-    {"eval-features", "FILE"},
-    {"exit-at", "LAYERS"},
-    {"exits", "LAYERS"},
-    {"gold", "FILE"},
-    {"import", "FILE"},
-    {"keep-best", "WHICH"},
-    {"lengths", "LIST"},
-    {"lengths-of", "TRACE"},
-    {"max-drift", "SHARE"},
-    {"max-drop", "SHARE"},
-    {"max-accuracy-drop", "SHARE"},
-    {"max-drop-under-load", "SHARE"},
-    {"metrics-compat", "NAME"},
-    {"out", "PATH"},
-    {"profile", "FILE"},
-    {"set", "FIELD=VALUE"},
-    {"shadow", "SHARE"},
-    {"shard", "I/N"},
-    {"threads", "LIST"},
-    {"tls-cert", "FILE"},
-    {"tls-key", "FILE"},
-    {"to", "FORMAT"},
-    {"train-features", "FILE"},
-    {"unix-socket", "PATH"},
-}};
+constexpr std::string_view kPlaceholders =
+    " against=FILE also=NAME=FILE baseline=FILE cls-first=WHEN compat=NAME csv=FILE data=PATH"
+    " early-exit-entropy=LIST elue-scores=FILE eval-data=FILE eval-features=FILE exit-at=LAYERS exits=LAYERS"
+    " from=FILE from-server=FILE gold=FILE hold-out=SHARE import=FILE keep=COLUMNS keep-best=WHICH lengths=LIST"
+    " lengths-of=TRACE lte-th=GROUPS max-accuracy-drop=SHARE max-drift=SHARE max-drop=SHARE"
+    " max-drop-under-load=SHARE metrics-compat=NAME npy=DIR out=PATH patience=LIST positive=LABEL profile=FILE"
+    " range=LOW,HIGH regression-threshold=X separator=C set=FIELD=VALUE shadow=SHARE shadow-log=FILE shard=I/N"
+    " stats=DIR target-speedup=3x test-files=DIR texts=FILE threads=LIST thresholds=LIST time-limit=TIME"
+    " tls-cert=FILE tls-key=FILE to=FORMAT trace=FILE train-features=FILE try=LIST unix-socket=PATH"
+    " unlabelled=FILE view-files=DIR"
+    " ";
 
 // "N", "FILE"; empty for a flag.
 std::string value_of(const CLI::Option& option) {
@@ -72,8 +53,9 @@ std::string value_of(const CLI::Option& option) {
   if (type == "INT" || type == "UINT" || type == "FLOAT") return "N";
   if (type != "TEXT") return type;
   std::string name = option.get_lnames().empty() ? "X" : option.get_lnames().front();
-  for (const auto& [known, text] : kPlaceholders) {
-    if (known == name) return std::string(text);
+  if (const size_t at = kPlaceholders.find(" " + name + "="); at != std::string_view::npos) {
+    const std::string_view text = kPlaceholders.substr(at + name.size() + 2);
+    return std::string(text.substr(0, text.find(' ')));
   }
   name.erase(0, name.find_last_of('-') + 1);
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));

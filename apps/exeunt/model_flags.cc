@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/model_flags.h"
 
+#include <algorithm>
+
 #include "apps/exeunt/output.h"
 #include "exeunt/base/number.h"
 #include "exeunt/eval/sweep_table.h"
@@ -58,7 +60,6 @@ CLI::Option* add_device_flag(CLI::App& verb, Device& device) {
       .add_option_function<std::string>(
           "--device", [&device](const std::string& text) { device = parse_device(text); },
           "Where the model runs: cpu, cuda, cuda:N, or auto: the first GPU if there is one, else the CPU")
-      ->type_name("DEVICE")
       ->default_str("cpu");
 }
 
@@ -71,22 +72,19 @@ void add_text_flags(CLI::App& verb, MeasureOptions& options) {
 }
 
 void add_trace_flags(CLI::App& verb, MeasureOptions& options) {
-  verb.add_option("--trace", options.trace, "Existing trace of this model, to be used instead of running it")
-      ->type_name("FILE");
+  verb.add_option("--trace", options.trace, "Existing trace of this model, to be used instead of running it");
   add_precision_flags(verb, options);
 }
 
 void add_precision_flags(CLI::App& verb, MeasureOptions& options) {
   verb.add_option("--precision", options.precision, "fp32, bf16, int8, or external for imported arrays")
       ->check(one_of(policy_precisions()))
-      ->default_str("the trace's, else that of policy.json, else bf16 where the device supports it")
-      ->type_name("P");
+      ->default_str("the trace's, else that of policy.json, else bf16 where the device supports it");
   add_device_flag(verb, options.device);
   verb.add_option_function<std::string>(
           "--engine", [&options](const std::string& name) { options.reference = name == "reference"; },
           "cpu, or reference: a plain fp32 implementation, exact and slow")
       ->check(one_of({"cpu", "reference"}))
-      ->type_name("NAME")
       ->default_str("that of --device");
 }
 
@@ -97,8 +95,7 @@ void add_new_rows_flag(CLI::App& verb, MeasureOptions& options) {
 
 void add_profile_flag(CLI::App& verb, MeasureOptions& options) {
   verb.add_option("--profile", options.profile, "Profile to predict latency from")
-      ->default_str("the model's profile.json")
-      ->type_name("FILE");
+      ->default_str("the model's profile.json");
 }
 
 void add_score_flags(const CommandLine& line, CLI::App& verb, MeasureOptions& options) {
@@ -116,15 +113,33 @@ void add_engine_flags(CLI::App& verb, EngineOptions& options) {
   add_threads_flag(verb, options.threads);
 }
 
+void add_confidence_flag(CLI::App& verb, double& confidence, const std::string& help) {
+  verb.add_option("--confidence", confidence, help)->check(number_in(0.5, 0.999999))->capture_default_str();
+}
+
+void add_budget_flags(CLI::App& verb, BudgetFlags& flags, const std::string& max_drop_help) {
+  verb.add_option("--max-drop", flags.budgets, max_drop_help)->allow_extra_args(false)->capture_default_str();
+  add_confidence_flag(verb, flags.confidence, "Confidence of the certificate, over the draw of the data");
+  verb.add_option("--range", flags.range, "Least and greatest value of a regression, as in 0,5")
+      ->default_str("the model's, else that of its answers");
+}
+
+void BudgetFlags::put_into(CalibrationPlan& plan) const {
+  plan.max_drops.clear();
+  for (const std::string& text : budgets) {
+    for (const std::string& one : comma_list(text)) plan.max_drops.push_back(share_of(one, "--max-drop"));
+  }
+  std::sort(plan.max_drops.begin(), plan.max_drops.end());
+  plan.delta = delta_of(confidence);
+}
+
 void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& name) {
   verb.add_option(name, flags.policies,
                   "Policies to sweep: ranges (entropy:0..0.7/0.05) and lists (patience:3|4|5); repeatable")
       ->allow_extra_args(false)
       ->default_str("a standard set")
       ->type_name("POLICY");
-  verb.add_option("--exits", flags.exits, "Comma-separated layers whose exits are used")
-      ->default_str("all")
-      ->type_name("LAYERS");
+  verb.add_option("--exits", flags.exits, "Comma-separated layers whose exits are used")->default_str("all");
 }
 
 std::vector<PolicySpec> named_settings(const SettingFlags& flags) {

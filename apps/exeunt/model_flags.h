@@ -10,6 +10,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
+#include "exeunt/certify/calibrate.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/eval/measure.h"
 
@@ -32,6 +33,17 @@ void add_new_rows_flag(CLI::App& verb, MeasureOptions& options);    // --strict-
 void add_profile_flag(CLI::App& verb, MeasureOptions& options);
 void add_score_flags(const CommandLine& line, CLI::App& verb, MeasureOptions& options);  // --profile and more
 void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision, --device and --threads
+
+// What a certificate is for: --max-drop, --confidence and --range.
+struct BudgetFlags {
+  std::vector<std::string> budgets;
+  double confidence = 0.95;
+  std::string range = {};  // "LOW,HIGH" of a regression
+
+  void put_into(CalibrationPlan& plan) const;  // rising budgets and the confidence. Throws Error (usage)
+};
+void add_confidence_flag(CLI::App& verb, double& confidence, const std::string& help);
+void add_budget_flags(CLI::App& verb, BudgetFlags& flags, const std::string& max_drop_help);
 
 // Many settings of policies.
 struct SettingFlags {

@@ -120,8 +120,7 @@ void add_predict(CommandLine& line) {
       ->capture_default_str();
   verb->add_option("--text", flags->job.texts, "A text to classify, instead of FILE; repeatable")
       ->allow_extra_args(false);
-  verb->add_option("--keep", flags->keep, "Comma-separated columns of FILE to copy to the output")
-      ->type_name("COLUMNS");
+  verb->add_option("--keep", flags->keep, "Comma-separated columns of FILE to copy to the output");
   verb->add_option("--format", flags->format, "Format of FILE")
       ->default_str("by its extension")
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));

@@ -2,10 +2,10 @@
 #include "apps/exeunt/program.h"
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -131,6 +131,20 @@ std::filesystem::path find_program(const std::string& name) {
   return {};
 }
 
+std::filesystem::path require_program(const std::string& name) {
+  std::filesystem::path program = find_program(name);
+  if (!program.empty()) return program;
+  throw Error(Code::resources,
+              fmt::format("{} is not installed beside {}", name, (program_folder() / "exeunt").string()),
+              "build it with LibTorch: cmake --preset release -DEXEUNT_TRAIN=ON");
+}
+
+void become(const std::string& name, char** argv) {
+  const std::filesystem::path program = require_program(name);
+  ::execv(program.c_str(), argv);
+  throw Error(Code::resources, fmt::format("{}: cannot start: {}", program.string(), std::strerror(errno)));
+}
+
 void become_lab(char** argv) {
   if (argv == nullptr || std::getenv(kStartedByLab) != nullptr) return;
   const std::filesystem::path lab = find_program("exeunt-lab");
@@ -146,7 +160,7 @@ int run_program(const Program& program, const std::vector<std::string>& words) {
   app.require_subcommand(1);
   Common common;
   std::function<void()> chosen;
-  CommandLine line{app, common, chosen, program.more};
+  CommandLine line{app, common, chosen, program.more, program.argv};
   program.add_verbs(line);
   app.footer(fmt::format("{}", fmt::join(program.examples, "\n")));
   if (words.empty()) {  // like --help, but a usage error for scripts

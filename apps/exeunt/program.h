@@ -30,6 +30,12 @@ inline constexpr const char* kStartedByLab = "EXEUNT_STARTED_BY_LAB";
 // Where another program of ours lies: beside this one, or in bin and libexec/exeunt of one prefix. Empty: nowhere.
 [[nodiscard]] std::filesystem::path find_program(const std::string& name);
 
+// The same; throws Error if it is nowhere.
+[[nodiscard]] std::filesystem::path require_program(const std::string& name);
+
+// Becomes another program of ours. Throws Error.
+[[noreturn]] void become(const std::string& name, char** argv);
+
 // Calls `act`, and turns whatever it throws into a message on stderr and an exit status.
 int guarded(const std::function<int()>& act);
 

@@ -92,9 +92,7 @@ void add_quantize(CommandLine& line) {
       ->capture_default_str();
   verb->add_option("--max-drop", flags->max_drop, "Loss budget of the certified policy, against fp32 at full depth")
       ->capture_default_str();
-  verb->add_option("--confidence", flags->quantize.confidence, "Confidence of the certified policy")
-      ->check(number_in(0.5, 0.999999))
-      ->capture_default_str();
+  add_confidence_flag(*verb, flags->quantize.confidence, "Confidence of the certified policy");
   verb->add_option("--trials", flags->quantize.trials, "Maximum passes over the texts")
       ->check(number_in(1, 100000))
       ->capture_default_str();

@@ -2,6 +2,9 @@
 // `exeunt serve`: a model over HTTP. Flags and variables have the names of text-embeddings-inference if it has them.
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -21,30 +24,25 @@ namespace exeunt::apps {
 namespace {
 
 // Flags of text-embeddings-inference without a meaning here: accepted, so that existing command lines work.
-struct ForeignFlag {
-  const char *name, *variable;
-};
-constexpr std::array<ForeignFlag, 13> kForeign = {{{"--max-batch-tokens", "MAX_BATCH_TOKENS"},
-                                                   {"--max-batch-requests", "MAX_BATCH_REQUESTS"},
-                                                   {"--tokenization-workers", "TOKENIZATION_WORKERS"},
-                                                   {"--pooling", "POOLING"},
-                                                   {"--default-prompt-name", "DEFAULT_PROMPT_NAME"},
-                                                   {"--default-prompt", "DEFAULT_PROMPT"},
-                                                   {"--dense-path", "DENSE_PATH"},
-                                                   {"--hf-token", ""},
-                                                   {"--huggingface-hub-cache", ""},
-                                                   {"--uds-path", "UDS_PATH"},
-                                                   {"--otlp-endpoint", "OTLP_ENDPOINT"},
-                                                   {"--otlp-service-name", "OTLP_SERVICE_NAME"},
-                                                   {"--prometheus-port", "PROMETHEUS_PORT"}}};
+constexpr std::array<const char*, 13> kForeign{
+    "--max-batch-tokens",      "--max-batch-requests", "--tokenization-workers", "--pooling",
+    "--default-prompt-name",   "--default-prompt",     "--dense-path",           "--hf-token",
+    "--huggingface-hub-cache", "--uds-path",           "--otlp-endpoint",        "--otlp-service-name",
+    "--prometheus-port"};
+
+// "--dense-path" → "DENSE_PATH". Variables about the hub are read by other programs, too, and say nothing here.
+std::string variable_of(std::string_view flag) {
+  if (flag.starts_with("--hf-") || flag.starts_with("--huggingface-")) return {};
+  std::string name;
+  for (const char c : flag.substr(2)) name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  return name;
+}
 
 struct ServeFlags {
   serve::ServerOptions server;
   std::string precision, dtype, metrics_compat, max_drop, shadow, revision = "main";
   std::array<std::string, kForeign.size()> foreign;
   bool json_output = false, no_request_log = false, no_peer_log = false;
-  int64_t head_ms = 10'000, body_ms = 30'000, idle_ms = 60'000, request_ms = 30'000;
-  double drain_timeout = 30, drain_delay = 0;
   int port = 3000;
 };
 
@@ -116,18 +114,10 @@ void run(const Common& common, ServeFlags& flags) {
   server.service.log_requests = !flags.no_request_log && !common.quiet;
   server.service.log_peers = !flags.no_peer_log;
   server.service.example = example_for(server.model);
-  server.service.jobs.request_timeout = std::chrono::milliseconds(flags.request_ms);
-  server.listener.head_timeout = std::chrono::milliseconds(flags.head_ms);
-  server.listener.body_timeout = std::chrono::milliseconds(flags.body_ms);
-  server.listener.idle_timeout = std::chrono::milliseconds(flags.idle_ms);
-  server.listener.drain_timeout = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_timeout * 1000));
-  server.listener.drain_delay = std::chrono::milliseconds(static_cast<int64_t>(flags.drain_delay * 1000));
   const serve::Log log(flags.json_output || common.json, LogLines());
   for (size_t i = 0; i < kForeign.size(); ++i) {
     if (flags.foreign[i].empty()) continue;
-    log({.level = "warn",
-         .message = "flag of text-embeddings-inference ignored",
-         .fields = {{"flag", kForeign[i].name}}});
+    log({.level = "warn", .message = "flag of text-embeddings-inference ignored", .fields = {{"flag", kForeign[i]}}});
   }
   if (!serve::run_server(server, log)) {
     throw Error(Code::failure, "some requests were unanswered when the drain timeout expired", "raise --drain-timeout");
@@ -136,41 +126,35 @@ void run(const Common& common, ServeFlags& flags) {
 
 void add_address_flags(CLI::App& verb, ServeFlags& flags) {
   serve::ListenerOptions& listener = flags.server.listener;
-  constexpr const char* kGroup = "Network";
-  verb.add_option("--hostname", listener.hostname, "Address to listen on")->default_str("127.0.0.1")->group(kGroup);
+  const OptionGroup network(verb, "Network");
+  verb.add_option("--hostname", listener.hostname, "Address to listen on")->default_str("127.0.0.1");
   verb.add_option("-p,--port", flags.port, "Port; 0 = any free one")
       ->check(number_in(0, 65535))
       ->envname("PORT")
-      ->capture_default_str()
-      ->group(kGroup);
-  verb.add_option("--unix-socket", listener.unix_socket, "Path of a Unix socket to listen on instead")->group(kGroup);
-  verb.add_option("--tls-cert", listener.tls_certificate, "Certificate chain (PEM); reloaded on SIGHUP")->group(kGroup);
-  verb.add_option("--tls-key", listener.tls_key, "Its private key (PEM)")->group(kGroup);
-  constexpr const char* kWho = "Access";
-  verb.add_option("--api-key-file", flags.server.api_key_file, "File of keys, one per line; reloaded on SIGHUP")
-      ->group(kWho);
+      ->capture_default_str();
+  verb.add_option("--unix-socket", listener.unix_socket, "Path of a Unix socket to listen on instead");
+  verb.add_option("--tls-cert", listener.tls_certificate, "Certificate chain (PEM); reloaded on SIGHUP");
+  verb.add_option("--tls-key", listener.tls_key, "Its private key (PEM)");
+  const OptionGroup access(verb, "Access");
+  verb.add_option("--api-key-file", flags.server.api_key_file, "File of keys, one per line; reloaded on SIGHUP");
   verb.add_option("--api-key", flags.server.api_key, "API key; prefer a file, which keeps it out of the process list")
-      ->envname("API_KEY")
-      ->group(kWho);
-  verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Allow a public address without a key")
-      ->group(kWho);
+      ->envname("API_KEY");
+  verb.add_flag("--insecure-no-auth", flags.server.insecure_no_auth, "Allow a public address without a key");
   verb.add_option("--cors-allow-origin", flags.server.service.access.origins,
                   "Allowed origins, comma-separated; * = any")
       ->envname("CORS_ALLOW_ORIGIN")
-      ->delimiter(',')
-      ->group(kWho);
+      ->delimiter(',');
   verb.add_option("--allowed-host", flags.server.service.access.hosts,
                   "Names clients use for the server, beside local ones; others get 403")
-      ->delimiter(',')
-      ->group(kWho);
+      ->delimiter(',');
 }
 
 void add_limit_flags(CLI::App& verb, ServeFlags& flags) {
   serve::JobOptions& jobs = flags.server.service.jobs;
   serve::ListenerOptions& listener = flags.server.listener;
-  constexpr const char* kGroup = "Limits";
+  const OptionGroup group(verb, "Limits");
   const auto number = [&](const char* name, auto& value, const char* help) {
-    return verb.add_option(name, value, help)->capture_default_str()->group(kGroup);
+    return verb.add_option(name, value, help)->capture_default_str();
   };
   number("--max-concurrent-requests", jobs.admission.requests, "Concurrent requests; more get 429")
       ->envname("MAX_CONCURRENT_REQUESTS")
@@ -183,69 +167,62 @@ void add_limit_flags(CLI::App& verb, ServeFlags& flags) {
       ->envname("PAYLOAD_LIMIT")
       ->check(number_in(1, 1 << 30));
   number("--max-connections", listener.max_connections, "Concurrent connections")->check(number_in(1, 1 << 20));
-  number("--request-timeout", flags.request_ms, "Milliseconds until a request gets 504")
-      ->check(number_in(1, 3'600'000));
-  number("--header-timeout", flags.head_ms, "Milliseconds to receive a request's headers")
-      ->check(number_in(1, 3'600'000));
-  number("--body-timeout", flags.body_ms, "Milliseconds to receive its body")->check(number_in(1, 3'600'000));
-  number("--idle-timeout", flags.idle_ms, "Milliseconds a connection may stay idle")->check(number_in(1, 3'600'000));
-  number("--drain-timeout", flags.drain_timeout, "Seconds to finish running requests after SIGTERM")
-      ->check(number_in(0.0, 3600.0));
-  number("--drain-delay", flags.drain_delay, "Seconds to keep serving before that, reporting not ready")
-      ->check(number_in(0.0, 3600.0));
+  // A time is given in milliseconds or in seconds.
+  const auto time = [&](const char* name, std::chrono::milliseconds& value, int unit_ms, const char* help) {
+    verb.add_option_function<double>(
+            name, [&value, unit_ms](double given) { value = std::chrono::milliseconds(std::llround(given * unit_ms)); },
+            help)
+        ->check(number_in(unit_ms == 1 ? 1 : 0, 3'600'000.0 / unit_ms))
+        ->default_str(fmt::format("{}", value.count() / unit_ms));
+  };
+  time("--request-timeout", jobs.request_timeout, 1, "Milliseconds until a request gets 504");
+  time("--header-timeout", listener.head_timeout, 1, "Milliseconds to receive a request's headers");
+  time("--body-timeout", listener.body_timeout, 1, "Milliseconds to receive its body");
+  time("--idle-timeout", listener.idle_timeout, 1, "Milliseconds a connection may stay idle");
+  time("--drain-timeout", listener.drain_timeout, 1000, "Seconds to finish running requests after SIGTERM");
+  time("--drain-delay", listener.drain_delay, 1000, "Seconds to keep serving before that, reporting not ready");
 }
 
 void add_policy_flags(CLI::App& verb, ServeFlags& flags) {
-  constexpr const char* kGroup = "Exit policy";
-  verb.add_option("--policy", flags.server.policy, "Exit policy")->default_str("the model's own")->group(kGroup);
+  const OptionGroup group(verb, "Exit policy");
+  verb.add_option("--policy", flags.server.policy, "Exit policy")->default_str("the model's own");
   verb.add_option("--allow-policies", flags.server.allowed,
                   "Policies that requests may ask for, e.g. full,entropy:0..0.3")
-      ->default_str("the certified points and full")
-      ->group(kGroup);
+      ->default_str("the certified points and full");
   verb.add_option("--max-drop-under-load", flags.max_drop,
-                  "Under load, use certified policies up to this loss before refusing requests, e.g. 2%")
-      ->group(kGroup);
+                  "Under load, use certified policies up to this loss before refusing requests, e.g. 2%");
   verb.add_option("--shadow", flags.shadow,
-                  "Share of answers compared with the certificate's reference, to monitor it, e.g. 1%")
-      ->group(kGroup);
+                  "Share of answers compared with the certificate's reference, to monitor it, e.g. 1%");
   verb.add_option("--shadow-log", flags.server.shadow_log,
-                  "File to keep what those comparisons saw, without the texts, for 'calibrate --from-server'")
-      ->type_name("FILE")
-      ->group(kGroup);
+                  "File to keep what those comparisons saw, without the texts, for 'calibrate --from-server'");
   verb.add_flag("--tighten-on-alarm", flags.server.service.shadow.tighten_on_alarm,
-                "Stop using a policy once its certificate is found violated")
-      ->group(kGroup);
+                "Stop using a policy once its certificate is found violated");
 }
 
 void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
-  constexpr const char* kGroup = "Engine";
+  const OptionGroup group(verb, "Engine");
   verb.add_option("--precision", flags.precision, "fp32, bf16 or int8")
       ->default_str("the model's own")
-      ->check(one_of({"fp32", "bf16", "int8"}))
-      ->group(kGroup);
+      ->check(one_of({"fp32", "bf16", "int8"}));
   verb.add_option("--dtype", flags.dtype, "Alias of --precision")
       ->envname("DTYPE")
-      ->check(one_of({"float16", "float32", "bfloat16"}))
-      ->group(kGroup);
-  add_device_flag(verb, flags.server.engine.device)->group(kGroup);
+      ->check(one_of({"float16", "float32", "bfloat16"}));
+  add_device_flag(verb, flags.server.engine.device);
   verb.add_option("--threads", flags.server.engine.threads, "Engine threads; 0 = one per processor it may use")
       ->check(number_in(0, 4096))
-      ->capture_default_str()
-      ->group(kGroup);
+      ->capture_default_str();
   verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; longer texts are truncated")
       ->check(number_in(1, 1 << 16))
-      ->default_str("the certificate's, else the training's, else 128")
-      ->group(kGroup);
+      ->default_str("the certificate's, else the training's, else 128");
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
                 "Truncate texts that are too long, or refuse them (default: truncate)")
-      ->envname("AUTO_TRUNCATE")
-      ->group(kGroup);
+      ->envname("AUTO_TRUNCATE");
 }
 
 void add_foreign_flags(CLI::App& verb, ServeFlags& flags) {
   verb.add_option("--revision", flags.revision)->envname("REVISION")->group("");
   for (size_t i = 0; i < kForeign.size(); ++i) {
-    verb.add_option(kForeign[i].name, flags.foreign[i])->envname(kForeign[i].variable)->group("");
+    verb.add_option(kForeign[i], flags.foreign[i])->envname(variable_of(kForeign[i]))->group("");
   }
 }
 

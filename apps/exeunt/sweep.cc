@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt/sweep.h"
-
 #include <memory>
 
+#include "apps/exeunt/measure_verbs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 
@@ -116,7 +115,7 @@ CLI::App* add_sweep_verb(CommandLine& line, SweepFlags& flags, std::function<voi
   verb->add_flag("--all-checkpoints", flags.all_checkpoints, "Sweep every checkpoint-N in MODEL and mark the best");
   verb->add_flag("--measure", flags.measure,
                  "Also run the texts under every policy, in turns, and report milliseconds and speed-up by the clock");
-  verb->add_option("--csv", flags.csv, "Also write the rows as CSV")->type_name("FILE");
+  verb->add_option("--csv", flags.csv, "Also write the rows as CSV");
   return verb;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "apps/exeunt/measure_verbs.h"
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/trace_verb.h"
 
 namespace exeunt::apps {
 

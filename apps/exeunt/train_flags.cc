@@ -23,41 +23,35 @@ double share_or_none(const std::string& text, const char* flag) {
 }
 
 void add_data_part(CLI::App& verb, TrainDataFlags& flags) {
-  constexpr const char* kGroup = kDataGroup;
-  verb.add_option("--task", flags.task, "GLUE or ELUE task: trains on its train split, evaluates on its dev split")
-      ->group(kGroup);
-  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file")->group(kGroup);
-  verb.add_option("--eval-data", flags.eval_data, "Your file to evaluate on")->group(kGroup);
+  const OptionGroup group(verb, kDataGroup);
+  verb.add_option("--task", flags.task, "GLUE or ELUE task: trains on its train split, evaluates on its dev split");
+  verb.add_option("--data", flags.data, "With --task the data folder, else a CSV, TSV or JSONL file");
+  verb.add_option("--eval-data", flags.eval_data, "Your file to evaluate on");
   add_read_option(
       verb, "--hold-out", flags.hold_out, share_or_none,
       "Your file without --eval-data: share of its rows that are not trained on; a third of it is the validation "
       "split, the rest the certification split for 'exeunt calibrate'; 0 = none")
-      ->type_name("SHARE")
-      ->default_str("30%")
-      ->group(kGroup);
+      ->default_str("30%");
   add_column_flags(verb, flags.columns);
-  verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts")->group(kGroup);
-  verb.add_option("--eval-features", flags.eval_features, "The same, for evaluation")->group(kGroup);
-  verb.add_option("--also", flags.also, "More features to evaluate on at the end, under this name")->group(kGroup);
-  verb.add_option("--limit", flags.limit, "Use only the first N training rows")->check(positive())->group(kGroup);
+  verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts");
+  verb.add_option("--eval-features", flags.eval_features, "The same, for evaluation");
+  verb.add_option("--also", flags.also, "More features to evaluate on at the end, under this name");
+  verb.add_option("--limit", flags.limit, "Use only the first N training rows")->check(positive());
   verb.add_option("--max-length", flags.max_length, "Maximum tokens per text; longer texts are truncated")
       ->check(number_in(1, 1 << 16))
-      ->default_str("128; for your own file more where its texts are longer")
-      ->group(kGroup);
+      ->default_str("128; for your own file more where its texts are longer");
 }
 
 void add_recipe_part(CLI::App& verb, PlanRequest& flags) {
-  constexpr const char* kGroup = "Recipe (default: the recipe's own value)";
-  add_change_flags<StageSpec>(verb, flags.changes.stage, kGroup);
-  add_change_flags<ObjectiveSpec>(verb, flags.changes.objective, kGroup);
-  add_change_flags<Recipe>(verb, flags.changes.recipe, kGroup);
-  verb.add_option("--set", flags.changes.set, "Any field of the recipe, e.g. heads.pooler=shared")->group(kGroup);
+  const OptionGroup group(verb, "Recipe (default: the recipe's own value)");
+  add_change_flags<StageSpec>(verb, flags.changes.stage);
+  add_change_flags<ObjectiveSpec>(verb, flags.changes.objective);
+  add_change_flags<Recipe>(verb, flags.changes.recipe);
+  verb.add_option("--set", flags.changes.set, "Any field of the recipe, e.g. heads.pooler=shared");
   verb.add_option("--preset", flags.preset, "'reference': the same settings for all recipes, for comparisons")
-      ->check(one_of({"reference"}))
-      ->group(kGroup);
+      ->check(one_of({"reference"}));
   verb.add_flag("--as-written", flags.as_written,
-                "Use the recipe's own values, without defaults for the model and the data")
-      ->group(kGroup);
+                "Use the recipe's own values, without defaults for the model and the data");
 }
 
 }  // namespace
@@ -75,13 +69,11 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
                   "Folder of the run and of the trained model (default: runs/ and the data's name)");
   verb.add_option("--layers", flags.layers, "Train only the first N layers of the model")->check(positive());
   add_read_option(verb, "--time-limit", flags.plan.time_limit, seconds_of,
-                  "Time to train, e.g. 90s, 5min or 1h: fewer epochs if all of them would take longer on this machine")
-      ->type_name("TIME");
+                  "Time to train, e.g. 90s, 5min or 1h: fewer epochs if all of them would take longer on this machine");
   add_read_option(
       verb, "--max-drop", flags.certify.max_drop,
       [](const std::string& text, const char* flag) { return share_of(text, flag); },
-      "Loss to certify at the end, on the certification split (default 2% or 5%, as its rows suffice)")
-      ->type_name("SHARE");
+      "Loss to certify at the end, on the certification split (default 2% or 5%, as its rows suffice)");
   verb.add_flag("--no-calibrate", flags.certify.no_calibrate, "Do not certify the model at the end");
   add_thresholds_flag(verb, flags.certify.thresholds)
       ->description(

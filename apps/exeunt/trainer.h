@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs LibTorch is in a separate program, exeunt-train, so that every other verb starts fast.
+// What needs LibTorch is in a separate program, exeunt-train, so that every other verb starts fast; `exeunt launch
+// --nproc N train …` runs several processes of it, which train one model together.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +14,14 @@ namespace exeunt::apps {
 // Help needs no trainer: the command knows its flags.
 [[nodiscard]] bool asks_for_help(int argc, char** argv) noexcept;
 
-// It is next to the command or in ../libexec/exeunt; empty if it is in neither.
-[[nodiscard]] std::filesystem::path find_trainer();
-
-// Becomes exeunt-train with the same arguments. Throws Error.
-[[noreturn]] void start_trainer(char** argv);
-
-// Starts exeunt-train with `arguments` (after the program's name) and waits for it; Ctrl-C is left to it, which saves a
-// checkpoint. With `silent` its table of results is not shown. Returns its exit status. Throws Error.
-int run_trainer(const std::vector<std::string>& arguments, bool silent);
-
 // So that the command can explain and complete the verb.
 void add_train(CommandLine& line);
+
+// Starts the processes and waits. If one dies it is named, the others are ended at once, and its status is returned.
+// SIGTERM and SIGINT are passed on. Throws Error (usage).
+int launch(int argc, char** argv);
+
+// So that the command's help lists the verb.
+void add_launch(CommandLine& line);
 
 }  // namespace exeunt::apps

@@ -282,21 +282,27 @@ std::vector<std::string> read_labels(JsonObject& fields) {
   return labels;
 }
 
-std::optional<ElbertFields> read_elbert(JsonObject& fields) {
+double in_range(std::string_view key, double value, double low, double high) {
+  if (!(value >= low && value <= high))
+    throw Error(Code::usage, fmt::format("{}: got {}, want a number from {} to {}", key, value, low, high));
+  return value;
+}
+
+std::optional<ExitLayerFields> read_exit_layers(JsonObject& fields) {
   const bool any = fields.has("num_exit_layers") || fields.has("use_out_pooler") || fields.has("thres_name");
   if (!any) return std::nullopt;
-  ElbertFields out;
+  ExitLayerFields out;
   out.heads = size_of_field(fields, "num_exit_layers", kMaxLayers, 1);
   out.shared_pooler = fields.boolean_or("use_out_pooler", true);
   out.inner = fields.boolean_or("use_fc2", false);
   std::string input = fields.string_or("pooler_input", "cls");
-  std::replace(input.begin(), input.end(), '-', '+');  // ELBERT writes the sum of two inputs as "cls-mean"
+  std::replace(input.begin(), input.end(), '-', '+');  // "cls-mean" is the sum of the two
   const auto named = pool_input_named(input);
   if (!named) fields.fail("pooler_input", "'" + input + "'", "one of cls, mean, max, cls-mean, cls-max, mean-max");
   out.input = *named;
   const std::string rule = fields.string_or("thres_name", "");
   if (rule.empty()) return out;
-  out.rule = ElbertRule{.thres_name = rule,
+  out.rule = ConfigRule{.thres_name = rule,
                         .exit_thres = fields.number_or("exit_thres", 0),
                         .cnt_thres = fields.number_or("cnt_thres", 0),
                         .margin = fields.number_or("margin", 0)};
@@ -406,7 +412,7 @@ ModelConfig parse_config(const Json& value, const std::string& where, std::optio
     }
     config.heads.output_layers = static_cast<int>(exits);
   }
-  if (config.spec.groups != 0) config.heads.elbert = read_elbert(fields);
+  if (config.spec.groups != 0) config.heads.exit_layers = read_exit_layers(fields);
   return config;
 }
 
@@ -446,6 +452,28 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
   }
   out["torch_dtype"] = dtype == DType::f16 ? "float16" : dtype == DType::bf16 ? "bfloat16" : "float32";
   return out;
+}
+
+std::string config_policy(const ConfigRule& rule, int outputs) {
+  static const std::vector<std::string> names{"bias_1", "bias_2", "bias_3", "entropy", "logits"};
+  if (std::find(names.begin(), names.end(), rule.thres_name) == names.end()) {
+    throw Error(Code::usage, fmt::format("thres_name: got '{}'", rule.thres_name.substr(0, 64)),
+                suggestion(rule.thres_name, names));
+  }
+  // At or below zero the threshold never lets a text leave.
+  const double threshold = in_range("exit_thres", std::max(0.0, rule.exit_thres), 0, 1);
+  if (rule.thres_name == "entropy") return fmt::format("nentropy:{}", threshold);
+  if (rule.thres_name == "logits") {
+    // "The smallest probability is below t" is "the largest exceeds 1 - t" where there are two.
+    return outputs == 2 ? fmt::format("confidence:{}", static_cast<float>(1 - threshold))
+                        : fmt::format("minprob:{}", threshold);
+  }
+  std::string text = fmt::format("window:{},{},{}", threshold,
+                                 std::trunc(in_range("cnt_thres", rule.cnt_thres, 1, 1000)), rule.thres_name);
+  if (in_range("margin", rule.margin, 0, 0.5) != 0) text += fmt::format(",margin={}", rule.margin);
+  if (rule.thres_name != "bias_3") return text;
+  if (!rule.range_tmp) throw Error(Code::usage, "bias_3 needs range_tmp");
+  return text + fmt::format(",range={}", in_range("range_tmp", *rule.range_tmp, 0, 1));
 }
 
 }  // namespace exeunt

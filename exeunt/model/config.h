@@ -10,18 +10,27 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/base/tensor.h"
-#include "exeunt/model/elbert.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt {
 
-// ELBERT keeps its heads' shape and its exit rule in config.json.
-struct ElbertFields {
+// An exit rule as the keys of a config.json give it, which name its fields. Values may be floats: cnt_thres 8.0.
+struct ConfigRule {
+  std::string thres_name = "bias_1";  // bias_1, bias_2, bias_3, entropy, logits
+  double exit_thres = 0.1, cnt_thres = 8, margin = 0;
+  std::optional<double> range_tmp = {};
+};
+
+// As policy text, "window:0.1,8,bias_1". Throws Error (usage) where a value is missing or out of range.
+[[nodiscard]] std::string config_policy(const ConfigRule& rule, int outputs);
+
+// Heads of groups of layers, whose shape and exit rule are in config.json.
+struct ExitLayerFields {
   int heads = 1;              // num_exit_layers
   bool shared_pooler = true;  // use_out_pooler
   bool inner = false;         // use_fc2
   PoolInput input = PoolInput::cls;
-  std::optional<ElbertRule> rule = {};
+  std::optional<ConfigRule> rule = {};
 };
 
 // What a configuration says about heads, before the weights are read.
@@ -32,7 +41,7 @@ struct HeadHints {
   std::optional<int> output_layers = {};  // ElasticBERT: exits at this many last layers
   PoolerShape pooler = {};                // of the family's own head, and what it reads
   PoolInput input = PoolInput::cls;
-  std::optional<ElbertFields> elbert = {};
+  std::optional<ExitLayerFields> exit_layers = {};
 };
 
 struct ModelConfig {

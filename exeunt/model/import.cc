@@ -38,8 +38,8 @@ class Deriver {
       highways();
     } else if (has("classifiers.0.weight")) {
       classifier_list();
-    } else if (has_elbert_head()) {
-      elbert();
+    } else if (has_exit_layers()) {
+      exit_layers();
     } else if (has_named_head() || has("classifier.weight")) {
       one_head();
     }
@@ -111,7 +111,7 @@ class Deriver {
     return !names.pooler.empty() && has(std::string(names.pooler) + ".weight") && has("classifier.weight");
   }
 
-  [[nodiscard]] bool has_elbert_head() const {
+  [[nodiscard]] bool has_exit_layers() const {
     for (const std::string_view layer : {"encoder.exit_out_layer.", "encoder.exit_out_layers.0."}) {
       for (const std::string_view part : {"classifier.weight", "classifier1.weight"}) {
         if (has(std::string(layer) + std::string(part))) return true;
@@ -120,23 +120,23 @@ class Deriver {
     return false;
   }
 
-  // ELBERT: one head for all layers, or one for each of K groups of L / K layers.
-  void elbert() {
-    const ElbertFields fields = config_.heads.elbert.value_or(ElbertFields{});
+  // One head for all layers, or one for each of K groups of L / K layers.
+  void exit_layers() {
+    const ExitLayerFields fields = config_.heads.exit_layers.value_or(ExitLayerFields{});
     const bool single =
         has("encoder.exit_out_layer.classifier.weight") || has("encoder.exit_out_layer.classifier1.weight");
     const bool inner =
         has("encoder.exit_out_layer.classifier1.weight") || has("encoder.exit_out_layers.0.classifier1.weight");
     const int heads =
         single ? 1 : count("encoder.exit_out_layers.", inner ? ".classifier1.weight" : ".classifier.weight");
-    if (config_.heads.elbert && fields.heads != heads) {
+    if (config_.heads.exit_layers && fields.heads != heads) {
       throw_bad_file(where_, "got {} exit layers, want {} as num_exit_layers says", heads, fields.heads);
     }
     if (spec_.layers % heads != 0) {
       throw_bad_file(where_, "got {} exit layers, want a divisor of the {} layers", heads, spec_.layers);
     }
     const std::string head = single ? "encoder.exit_out_layer." : "encoder.exit_out_layers.0.";
-    const bool own_pooler = config_.heads.elbert ? !fields.shared_pooler : has(head + "pooler.weight");
+    const bool own_pooler = config_.heads.exit_layers ? !fields.shared_pooler : has(head + "pooler.weight");
     if (own_pooler) exits_.width = rows_of(head + "pooler.weight");
     if (inner) {
       exits_.inner = rows_of(head + "classifier1.weight");
@@ -299,12 +299,12 @@ void notice_leftovers(const SourceTensors& source, const ModelSpec& spec, const 
                                        left.size() > shown ? ", …" : ""));
 }
 
-// ELBERT's rule becomes a policy; an incomplete rule or one out of range gets a notice.
+// The exit rule of config.json becomes a policy; an incomplete rule or one out of range gets a notice.
 void take_policy(const ModelConfig& config, const ExitLayout& exits, Origin& origin) {
-  if (!config.heads.elbert || !config.heads.elbert->rule || exits.sites.empty()) return;
-  const ElbertRule& rule = *config.heads.elbert->rule;
+  if (!config.heads.exit_layers || !config.heads.exit_layers->rule || exits.sites.empty()) return;
+  const ConfigRule& rule = *config.heads.exit_layers->rule;
   try {
-    origin.policy = elbert_policy(rule, exits.outputs);
+    origin.policy = config_policy(rule, exits.outputs);
   } catch (const Error& error) {
     origin.notices.push_back(
         fmt::format("the exit rule '{}' of config.json is left out: {}", rule.thres_name, error.what()));

@@ -2,14 +2,9 @@
 // The program `exeunt-lab`: the command with the papers' flags, figures and benchmarks. `exeunt` becomes it where it is
 // asked for something it does not know.
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 
-#include <unistd.h>
-
-#include "apps/exeunt/launch.h"
 #include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/program.h"
@@ -31,11 +26,12 @@ bool has_any(const std::vector<std::string>& words, std::initializer_list<std::s
 // Whether exeunt-train cannot do it alone.
 bool needs_lab(const std::vector<std::string>& words) {
   if (words.front() == "pretrain" || has_any(words, {"--try", "--target-speedup"})) return true;
+  std::string recipe;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--recipe=auto") return true;
-    if (words[i] == "--recipe" && i + 1 < words.size() && words[i + 1] == kAuto) return true;
+    if (words[i].starts_with("--recipe=")) recipe = words[i].substr(words[i].find('=') + 1);
+    if (words[i] == "--recipe" && i + 1 < words.size()) recipe = words[i + 1];
   }
-  return false;
+  return recipe == kAuto || recipe.starts_with("elbert");  // the latter follow the model's config.json
 }
 
 // Becomes the trainer, with the originals' flags under their current names.
@@ -44,17 +40,11 @@ bool needs_lab(const std::vector<std::string>& words) {
   const Common common{.quiet = has_any(arguments.words, {"-q", "--quiet"})};
   for (const std::string& text : arguments.notices) notice(common, text);
   const std::string name = needs_lab(arguments.words) ? "exeunt-lab-train" : "exeunt-train";
-  const std::filesystem::path trainer = find_program(name);
-  if (trainer.empty()) {
-    throw Error(Code::resources, fmt::format("{} is not installed", name),
-                "build it with LibTorch: cmake --preset release -DEXEUNT_TRAIN=ON");
-  }
   std::vector<char*> words{program};
   for (std::string& word : arguments.words) words.push_back(word.data());
   words.push_back(nullptr);
   ::setenv(kStartedByLab, "1", 1);
-  ::execv(trainer.c_str(), words.data());
-  throw Error(Code::resources, fmt::format("{}: cannot start: {}", trainer.string(), std::strerror(errno)));
+  become(name, words.data());
 }
 
 int run_lab(int argc, char** argv) {

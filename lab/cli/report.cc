@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt report`: compares runs in one HTML file, and writes CSV, JSON and a Vega-Lite specification.
+#include "lab/report/report.h"
+
 #include <filesystem>
 #include <memory>
 
@@ -9,7 +11,6 @@
 #include "exeunt/base/files.h"
 #include "lab/cli/setting_flags.h"
 #include "lab/cli/verbs.h"
-#include "lab/report/report_runs.h"
 
 namespace exeunt::apps {
 namespace {

@@ -2,6 +2,7 @@
 // `exeunt reproduce`: trains and measures a paper's method with the paper's settings and shows its published figures
 // beside ours; or beside scores that a file holds.
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,8 +12,9 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "apps/exeunt/trainer.h"
+#include "apps/exeunt/program.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/process.h"
 #include "exeunt/data/task.h"
 #include "exeunt/eval/policy_times.h"
 #include "exeunt/eval/sweep_table.h"
@@ -70,7 +72,8 @@ bool is_trained(const fs::path& out, const Paper& paper, const Task& task) {
 }
 
 void train(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
-  std::vector<std::string> words{"train",
+  std::vector<std::string> words{require_program("exeunt-train").string(),
+                                 "train",
                                  "--recipe",
                                  std::string(paper.recipe),
                                  "--model",
@@ -91,7 +94,10 @@ void train(const Common& common, const ReproduceFlags& flags, const Paper& paper
     words.emplace_back("--resume");
   }
   words.insert(words.end(), flags.train_flags.begin(), flags.train_flags.end());
-  const int status = run_trainer(words, common.json || common.quiet);
+  const auto before = std::signal(SIGINT, [](int) {});  // left to the trainer, which saves a checkpoint
+  const std::optional<ChildEnd> end = run_child(words, {.keep_output = common.json || common.quiet});
+  std::signal(SIGINT, before);
+  const int status = end ? end->status : static_cast<int>(Code::failure);
   if (status != 0) {
     const bool known = status >= static_cast<int>(Code::failure) && status <= static_cast<int>(Code::bad_file);
     throw Error(known ? static_cast<Code>(status) : Code::failure, "training failed", "see the message above");
@@ -299,8 +305,7 @@ void add_reproduce(CommandLine& line) {
   verb->add_option("--layers", flags->layers, "elasticbert: train only the first K layers")->check(positive());
   verb->add_option("--seed", flags->seed, "Seed; the paper's if omitted");
   verb->add_flag("--overwrite", flags->overwrite, "Train again even if --out holds a finished run");
-  verb->add_option("--from", flags->from, "Compare the scores in this JSON file instead of training (docs/formats.md)")
-      ->type_name("FILE");
+  verb->add_option("--from", flags->from, "Compare the scores in this JSON file instead of training (docs/formats.md)");
   add_precision_flags(*verb, flags->engine);
   verb->get_option("--precision")
       ->description("Precision of the evaluation: fp32, as in the papers, bf16 or int8")

@@ -48,19 +48,11 @@ std::optional<float> threshold_of(const OldSettingFlags& flags) {
 
 void add_old_setting_flags(CLI::App& verb, OldSettingFlags& flags, const std::string& name) {
   add_setting_flags(verb, flags, name);
-  constexpr const char* kGroup = kOriginals;
-  verb.add_option("--patience", flags.patience, "PABEE: 3,4,5 is --policy 'patience:3|4|5'")
-      ->type_name("LIST")
-      ->group(kGroup);
-  verb.add_option("--regression-threshold", flags.regression_threshold, "PABEE: the tolerance of a regression")
-      ->type_name("X")
-      ->group(kGroup);
-  verb.add_option("--early-exit-entropy", flags.entropy, "DeeBERT, ElasticBERT: 0.1,0.2 is --policy 'entropy:0.1|0.2'")
-      ->type_name("LIST")
-      ->group(kGroup);
-  verb.add_option("--lte-th", flags.lte, "BERxiT: 0.2, or value,repeat groups as in '0.3,4;0.2,8'")
-      ->type_name("GROUPS")
-      ->group(kGroup);
+  const OptionGroup group(verb, kOriginals);
+  verb.add_option("--patience", flags.patience, "PABEE: 3,4,5 is --policy 'patience:3|4|5'");
+  verb.add_option("--regression-threshold", flags.regression_threshold, "PABEE: the tolerance of a regression");
+  verb.add_option("--early-exit-entropy", flags.entropy, "DeeBERT, ElasticBERT: 0.1,0.2 is --policy 'entropy:0.1|0.2'");
+  verb.add_option("--lte-th", flags.lte, "BERxiT: 0.2, or value,repeat groups as in '0.3,4;0.2,8'");
 }
 
 SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags) {

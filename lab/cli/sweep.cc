@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt sweep` with what the papers' programs print and write of it, and ELUE's score.
-#include "apps/exeunt/sweep.h"
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 
+#include "apps/exeunt/measure_verbs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/setting_flags.h"
 #include "lab/cli/verbs.h"
-#include "lab/elue/sweep_score.h"
-#include "lab/papers/elbert_stats.h"
+#include "lab/elue/elue.h"
+#include "lab/papers/elbert.h"
 #include "lab/papers/views.h"
 
 namespace exeunt::apps {
@@ -181,34 +180,26 @@ void add_lab_sweep(CommandLine& line) {
   const auto flags = std::make_shared<LabSweepFlags>();
   CLI::App* verb = add_sweep_verb(line, *flags, [flags, &common = line.common] { run_lab_sweep(common, *flags); });
   add_old_setting_flags(*verb, flags->settings, "--policy");
-  verb->add_option("--npy", flags->npy, "Also write DeeBERT's arrays: each_layer.npy and entropy_{S}.npy")
-      ->type_name("DIR");
-  verb->add_option("--stats", flags->stats, "Also write ELBERT's statistics, for the first policy")->type_name("DIR");
-  CLI::Option* view =
-      verb->add_option(
-              "--view", flags->view,
-              "Print the output of an original implementation instead: deebert, pabee, elasticbert, romebert, elbert")
-          ->type_name("NAME");
+  verb->add_option("--npy", flags->npy, "Also write DeeBERT's arrays: each_layer.npy and entropy_{S}.npy");
+  verb->add_option("--stats", flags->stats, "Also write ELBERT's statistics, for the first policy");
+  CLI::Option* view = verb->add_option(
+      "--view", flags->view,
+      "Print the output of an original implementation instead: deebert, pabee, elasticbert, romebert, elbert");
   verb->add_option(
           "--test-files", flags->test_files,
           "With --all-checkpoints: the test split as files of that implementation, each policy answered by the "
           "checkpoint that is best with it")
       ->needs(view)
-      ->needs("--all-checkpoints")
-      ->type_name("DIR");
-  verb->add_option("--view-files", flags->view_files, "Also write the files of that implementation")
-      ->needs(view)
-      ->type_name("DIR");
+      ->needs("--all-checkpoints");
+  verb->add_option("--view-files", flags->view_files, "Also write the files of that implementation")->needs(view);
   verb->add_flag("--elue", flags->elue, "Compute the ELUE score against truncated models of this shape");
   verb->add_option("--extrapolate", flags->extrapolate,
                    "ELUE: beyond the baseline's costs, clamp to its ends or continue its lines: clamp or linear")
       ->check(one_of({"clamp", "linear"}))
       ->capture_default_str();
   verb->add_option("--elue-scores", flags->elue_scores,
-                   "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score")
-      ->type_name("FILE");
-  verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (docs/formats.md)")
-      ->type_name("FILE");
+                   "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score");
+  verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (docs/formats.md)");
 }
 
 }  // namespace exeunt::apps

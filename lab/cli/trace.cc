@@ -2,7 +2,7 @@
 // `exeunt trace` with the import of arrays that other software wrote.
 #include <memory>
 
-#include "apps/exeunt/trace_verb.h"
+#include "apps/exeunt/measure_verbs.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/version.h"
 #include "lab/cli/verbs.h"
@@ -44,12 +44,10 @@ void add_lab_trace(CommandLine& line) {
   CLI::App* verb = add_trace_verb(
       line, *flags, {"exeunt trace --import logits.npy --gold gold.npy --labels no,yes --out theirs.safetensors"},
       [flags, &common = line.common] { run_trace(common, *flags); });
-  constexpr const char* kGroup = "Import from other software";
-  verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model")->group(kGroup);
-  verb->add_option("--gold", flags->gold, "gold.npy [texts]: label indices or values")->group(kGroup);
-  verb->add_option("--exits", flags->exits, "Comma-separated layers of the exits")
-      ->default_str("1, 2, …")
-      ->group(kGroup);
+  const OptionGroup group(*verb, "Import from other software");
+  verb->add_option("--import", flags->logits, "logits.npy [texts, exits, classes] instead of a model");
+  verb->add_option("--gold", flags->gold, "gold.npy [texts]: label indices or values");
+  verb->add_option("--exits", flags->exits, "Comma-separated layers of the exits")->default_str("1, 2, …");
 }
 
 }  // namespace exeunt::apps

@@ -6,7 +6,6 @@
 #include "exeunt/policy/policy_file.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/auto_flags.h"
-#include "lab/cli/pretrain_flags.h"
 #include "lab/papers/policy_flags.h"
 #include "lab/tensorflow/tf_bundle.h"
 
@@ -17,25 +16,24 @@ void add_compat_flag(CLI::App& verb, MeasureOptions& run) {
   verb.add_option_function<std::string>(
           "--compat", [&run](const std::string&) { run.last_ramp = true; },
           "deebert-last-ramp: answer from the last layer's untrained ramp, as DeeBERT's code does")
-      ->check(one_of({"deebert-last-ramp"}))
-      ->type_name("NAME");
+      ->check(one_of({"deebert-last-ramp"}));
 }
 
 // ELBERT's keys change what the model runs now; where that is no policy of ELBERT's, they start from its defaults.
-ElbertRule elbert_start(const Checkpoint& model, const PolicyEntry* entry) {
-  if (entry != nullptr) return elbert_rule_of(entry->policy).value_or(ElbertRule{});
+ConfigRule elbert_start(const Checkpoint& model, const PolicyEntry* entry) {
+  if (entry != nullptr) return elbert_rule_of(entry->policy).value_or(ConfigRule{});
   if (!model.native_policy()) return {};
-  return elbert_rule_of(parse_policy(*model.native_policy())).value_or(ElbertRule{});
+  return elbert_rule_of(parse_policy(*model.native_policy())).value_or(ConfigRule{});
 }
 
 PolicySpec policy_of_keys(const std::vector<std::string>& words, const Checkpoint& model, const PolicyEntry* entry) {
-  ElbertRule rule = elbert_start(model, entry);
+  ConfigRule rule = elbert_start(model, entry);
   for (const std::string& word : words) {
     const size_t end = word.find('=');
     if (end == std::string::npos) throw Error(Code::usage, fmt::format("got '{}' among keys, want KEY=VALUE", word));
     set_elbert_key(rule, word.substr(0, end), word.substr(end + 1));
   }
-  return parse_policy(elbert_policy(rule, model.exits().outputs));
+  return parse_policy(config_policy(rule, model.exits().outputs));
 }
 
 void replace(CommandLine& line, const char* name, void (*add)(CommandLine&)) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/eval/sweep_model.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt {
@@ -55,5 +56,20 @@ struct BaselineTable {
 [[nodiscard]] BaselineTable parse_baseline_table(const Json& json, const std::string& where);
 // The built-in table for models of this shape, or null.
 [[nodiscard]] const BaselineTable* shipped_baseline(const ModelSpec& spec);
+
+struct ElueOutcome {
+  std::string task = {};
+  std::optional<ElueScore> score = {};  // nothing without a baseline for the task
+  std::string source = {};              // of the baseline, with its remark; empty = there is none for this shape
+};
+
+// ELUE's score of the rows against static models: those of the file `baseline`, or the shipped ones of the same shape
+// if it is empty. Throws Error.
+[[nodiscard]] ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline,
+                                       Extrapolate beyond = Extrapolate::clamp);
+
+// Puts a task's score into the file, which may hold other tasks' (docs/formats.md). Returns ELUE's overall score if all
+// six are there. Throws Error.
+std::optional<double> keep_elue_score(const std::filesystem::path& path, const std::string& task, double score);
 
 }  // namespace exeunt

@@ -3,13 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <iterator>
+#include <string>
 
+#include <fmt/format.h>
+
+#include "exeunt/base/crc.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "lab/elue/zip_writer.h"
+#include "exeunt/base/json.h"
+#include "lab/built_in.h"
 
 namespace exeunt {
+
 namespace {
 
 int64_t test_rows(const Task& task) {
@@ -131,6 +138,75 @@ std::string elue_lengths(const ElueRun& run) {
     fmt::format_to(std::back_inserter(out), "{}\t{}\n", run.tokens[row], run.layers[row]);
   }
   return out;
+}
+
+namespace {
+
+constexpr uint64_t kVersion = 10;      // the first version: stored files
+constexpr uint64_t kFirstDate = 0x21;  // 1 January 1980 as DOS wrote dates
+
+// Little-endian numbers, each with its width in bytes.
+void put(std::string& out, std::initializer_list<std::pair<uint64_t, int>> numbers) {
+  for (const auto& [value, bytes] : numbers)
+    for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(static_cast<uint8_t>(value >> (8 * i))));
+}
+
+// The fields shared by a file's header and its directory entry: version, no flags, stored, midnight, date, checksum,
+// size as stored and as it was, length of the name, no extra field.
+void put_description(std::string& out, const StoredFile& file) {
+  const uint64_t size = file.content.size(), crc = crc32(std::as_bytes(std::span(file.content)));
+  put(out, {{kVersion, 2}, {0, 2}, {0, 2}, {0, 2}, {kFirstDate, 2}, {crc, 4}, {size, 4}, {size, 4}});
+  put(out, {{file.name.size(), 2}, {0, 2}});
+}
+
+}  // namespace
+
+std::string zip_stored(std::span<const StoredFile> files) {
+  constexpr uint64_t kLimit = 0xFFFFFFFFU;  // larger files need zip64
+  std::string out, directory;
+  check(files.size() < 0xFFFFU, "a small archive");
+  for (const StoredFile& file : files) {
+    check(out.size() + file.content.size() + file.name.size() < kLimit - 1024, "an archive under 4 GiB");
+    put(directory, {{0x02014B50, 4}, {kVersion, 2}});  // written by
+    put_description(directory, file);
+    // No comment, first disk, no internal and no external attributes, and where the file's header is.
+    put(directory, {{0, 2}, {0, 2}, {0, 2}, {0, 4}, {out.size(), 4}});
+    directory += file.name;
+    put(out, {{0x04034B50, 4}});
+    put_description(out, file);
+    out += file.name + file.content;
+  }
+  const uint64_t begin = out.size(), count = files.size();
+  out += directory;
+  // This disk and the directory's, files on it and in all, size and place of the directory, no comment.
+  put(out, {{0x06054B50, 4}, {0, 4}, {count, 2}, {count, 2}, {directory.size(), 4}, {begin, 4}, {0, 2}});
+  return out;
+}
+
+std::string elue_module_file(const ModelSpec& spec, const ExitLayout& exits) {
+  if (exits.readers() > 0) throw Error(Code::usage, "ELUE's module file: the model's exits have readers");
+  OrderedJson model;
+  model["vocabulary"] = spec.vocab;
+  model["positions"] = spec.positions;
+  model["position_offset"] = spec.position_offset;
+  model["segments"] = spec.segments;
+  model["embedding"] = spec.embedding;
+  model["embedding_projection"] = spec.embedding_projection ? 1 : 0;  // Python does not know JSON's "true"
+  model["hidden"] = spec.hidden;
+  model["heads"] = spec.heads;
+  model["inner"] = spec.inner;
+  model["pooled"] = exits.width;
+  model["outputs"] = exits.outputs;
+  model["layers"] = OrderedJson::array();
+  for (int layer = 0; layer < spec.layers; ++layer) model["layers"].push_back(spec.weights_of(layer));
+  std::string sites;
+  for (const ExitSite& site : exits.sites) {
+    sites += fmt::format("    ({}, {}, {}),\n", site.after, site.pooler ? std::to_string(*site.pooler) : "None",
+                         site.classifier);
+  }
+  return fmt::format(
+      "MODEL = {}\nMODEL[\"classifier_inner\"] = {}\nMODEL[\"exits\"] = [  # layer, pooler, classifier\n{}]\n{}",
+      model.dump(), exits.inner ? std::to_string(*exits.inner) : "None", sites, elue_file("elue_modules.py"));
 }
 
 }  // namespace exeunt

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exeunt/data/task.h"
+#include "exeunt/model/spec.h"
 #include "exeunt/predict/answer_lines.h"
 
 namespace exeunt {
@@ -53,5 +54,17 @@ struct ElueRun {
 
 [[nodiscard]] std::string elue_exit_layers(const ElueRun& run);  // "index\texit_layer", then a row per example
 [[nodiscard]] std::string elue_lengths(const ElueRun& run);      // no header: length and layers of each example
+
+struct StoredFile {
+  std::string name;  // plain ASCII, no folders
+  std::string content;
+};
+
+// The whole archive. Times are 1 January 1980, so equal files give equal archives. Files and archive stay under 4 GiB,
+// which the caller guarantees.
+[[nodiscard]] std::string zip_stored(std::span<const StoredFile> files);
+
+// Throws Error (usage) for exits with readers, which ELUE's modules have no name for.
+[[nodiscard]] std::string elue_module_file(const ModelSpec& spec, const ExitLayout& exits);
 
 }  // namespace exeunt

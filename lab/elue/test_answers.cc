@@ -11,7 +11,7 @@
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/cost.h"
-#include "lab/elue/elue_modules.h"
+#include "lab/elue/submission.h"
 
 namespace exeunt {
 namespace {

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 
 namespace exeunt {
@@ -16,32 +19,158 @@ namespace {
 enum class OldFlag { renamed, bare, joined, dropped, refused };
 using enum OldFlag;
 
+struct OldFlags {
+  OldFlag kind;
+  std::string_view names;  // separated by blanks; one that takes a value ends in '='
+  std::string_view text;   // the current flags, or the reason
+};
+using Table = std::span<const OldFlags>;
+
+constexpr std::string_view kByFolder = "the model's folder says it";
+constexpr std::string_view kByTokenizer = "the tokenizer's files say it";
+constexpr std::string_view kNoDownload = "nothing is downloaded";
+constexpr std::string_view kAnyBatch = "the batch does not change what is measured";
+constexpr std::string_view kPlots = "'exeunt sweep --npy' writes these arrays";
+constexpr std::string_view kTestSplit = "answer a test split with 'exeunt predict' or 'exeunt submit'";
+
+// Of every verb but train.
+constexpr OldFlags kMeasuring[]{{renamed, "--task-name=", "--task"},
+                                {renamed, "--data-dir=", "--data"},
+                                {renamed, "--max-seq-length=", "--max-length"},
+                                {renamed, "--eval-all-checkpoints", "--all-checkpoints"},
+                                {renamed, "--eval-each-highway", "--each-exit"},
+                                {renamed, "--output-dir=", "--out"}};
+
+// Of `eval` alone.
+constexpr OldFlags kEval[]{{dropped, "--plot-data-dir=", kPlots}};
+
+// Of `eval` and `sweep`, in addition: the originals' one program took all flags in every mode.
+constexpr OldFlags kEvaluation[]{
+    {bare, "--model-name-or-path=", ""},  // MODEL itself
+    {dropped, "--output-dir=", "results are printed; --view-files and --npy write the originals' files"},
+    {renamed, "--plot-data-dir=", "--npy"},
+    {dropped, "--do-eval --eval-highway", "the verb says it"},
+    {dropped, "--do-lower-case", kByTokenizer},
+    {dropped, "--model-type= --config-name= --tokenizer-name= --num-hidden-layers= --num-output-layers=", kByFolder},
+    {dropped, "--cache-dir=", kNoDownload},
+    {dropped, "--overwrite-output-dir", "files are written anew"},
+    {dropped, "--overwrite-cache", "there is no cache"},
+    {dropped, "--per-gpu-eval-batch-size=", kAnyBatch},
+    {dropped, "--no-cuda", "it runs on the processor"},
+    {dropped, "--log-dir=", "no log is written"},
+    {dropped, "--local-rank=", "there is one process"},
+    {dropped, "--fp16", "use --precision bf16"},
+    {dropped,
+     "--evaluate-during-training --per-gpu-train-batch-size= --gradient-accumulation-steps= --learning-rate= "
+     "--weight-decay= --adam-epsilon= --max-grad-norm= --num-train-epochs= --max-steps= --warmup-steps= "
+     "--warmup-rate= --logging-steps= --save-steps= --seed= --gamma= --temper= --kd-loss-type= --gp --ge --w-lr= "
+     "--w-init=",
+     "it changes nothing that is measured"},
+    {dropped, "--out-mode=", "name one threshold, or several: --policy 'window:0.1|0.5|0.9,8,bias_1'"}};
+
+constexpr OldFlags kTraining[]{
+    {renamed, "--model-name-or-path=", "--model"},
+    {renamed, "--task-name=", "--task"},
+    {renamed, "--data-dir= --train-file=", "--data"},
+    {renamed, "--output-dir=", "--out"},
+    {renamed, "--validation-file=", "--eval-data"},
+    {renamed, "--max-train-samples=", "--limit"},
+    {renamed, "--max-seq-length=", "--max-length"},
+    {renamed, "--per-gpu-train-batch-size= --per-device-train-batch-size=", "--batch"},
+    {renamed, "--gradient-accumulation-steps=", "--accumulation"},
+    {renamed, "--learning-rate=", "--lr"},
+    {renamed, "--max-grad-norm=", "--clip"},
+    {renamed, "--num-train-epochs=", "--epochs"},
+    {renamed, "--warmup-rate= --warmup-ratio=", "--warmup"},
+    {renamed, "--logging-steps=", "--log-every"},
+    {renamed, "--save-steps=", "--save-every"},
+    {renamed, "--save-total-limit=", "--keep-checkpoints"},
+    {renamed, "--eval-steps=", "--eval-every"},
+    {renamed, "--early-stop-steps=", "--early-stop"},
+    {renamed, "--num-hidden-layers=", "--layers"},
+    {renamed, "--temper=", "--temperature"},
+    {renamed, "--w-lr=", "--learned-lr"},
+    {renamed, "--w-init=", "--learned-init"},
+    {bare, "--resume-from-checkpoint=", "--resume"},
+    {bare, "--load-best-model-at-end", "--keep-best=last"},
+    {bare, "--overwrite-output-dir", "--overwrite"},
+    {bare, "--no-cuda --use-cpu", "--device=cpu"},
+    {bare, "--bf16 --fp16", "--precision=bf16"},
+    {bare, "--moco", "--set=stages.0.objective.variant=ema"},
+    {bare, "--ge", "--set=gradient.rule=logit_scale"},
+    {bare, "--gp", "--set=gradient.rule=project"},
+    {joined, "--gamma=", "--set=stages.0.objective.gamma="},
+    {joined, "--beta=", "--set=stages.0.objective.beta="},
+    {joined, "--irange=", "--set=stages.0.objective.range="},
+    {joined, "--kd-loss-type=", "--set=stages.0.objective.variant="},
+    {joined, "--momentum=", "--set=stages.0.objective.momentum="},
+    {joined, "--num-output-layers=", "--set=exits=last:"},
+    {dropped, "--do-train", "'exeunt train' always trains"},
+    {dropped, "--do-eval --eval-each-highway --eval-highway", "all exits are always evaluated at the end"},
+    {dropped, "--eval-after-first-stage", "every stage is evaluated at its end"},
+    {dropped, "--eval-all-checkpoints", "the log holds every evaluation"},
+    {dropped, "--per-gpu-eval-batch-size= --per-device-eval-batch-size=", kAnyBatch},
+    {dropped, "--do-lower-case", kByTokenizer},
+    {dropped, "--model-type= --config-name= --tokenizer-name=", kByFolder},
+    {dropped, "--cache-dir=", kNoDownload},
+    {dropped, "--pad-to-max-length", "batches are padded to their longest text"},
+    {dropped, "--use-fast-tokenizer", "there is one tokenizer"},
+    {dropped, "--ignore-mismatched-sizes", "heads that do not fit the labels are replaced"},
+    {dropped, "--eval-strategy= --evaluation-strategy= --save-strategy= --logging-strategy=",
+     "use --eval-every, --save-every and --log-every; all exits are evaluated at the end"},
+    {dropped, "--logging-dir=", "'exeunt tensorboard' writes TensorBoard's file into --out"},
+    {dropped, "--report-to=", "no connection is opened; 'exeunt tensorboard' writes TensorBoard's file"},
+    {dropped, "--run-name=", "a run is called as its folder, --out"},
+    {dropped,
+     "--push-to-hub --hub-model-id= --hub-token= --token=", "no connection is opened; the trained model lies in --out"},
+    {dropped, "--dataloader-num-workers=", "texts are prepared before the first step"},
+    {dropped, "--overwrite-cache", "features are bound to their data by hashes"},
+    {dropped, "--plot-data-dir=", kPlots},
+    {dropped, "--log-dir=", "logs lie in --out"},
+    {dropped, "--fp16-opt-level=", "there is one kind of mixed precision, --precision bf16"},
+    {dropped, "--local-rank=", "the environment says it"},
+    {dropped, "--debug", "it has no effect"},
+    {dropped, "--do-infer", kTestSplit},
+    {dropped, "--early-exit-entropy= --patience= --regression-threshold= --lte-th= --out-mode=",
+     "training does not exit early: measure policies with 'exeunt sweep' on the trained model"},
+    {refused, "--dataset-name=", "nothing is downloaded: name a task's folder or a file with --data"},
+    {refused, "--max-eval-samples=", "all rows are evaluated: name a shorter file with --eval-data"},
+    {refused, "--test-file=", "answer a file of texts with 'exeunt predict'"},
+    {refused, "--do-predict --testset", kTestSplit},
+    {refused, "--not-save-model", "a trained model is always written"},
+    {refused, "--load=", "use --resume, which finds the newest whole checkpoint in --out"},
+    {refused, "--train-routine=",
+     "name a recipe: plain (raw), deebert (two_stage), berxit (alternate, alternate-lte), pabee (weight-linear)"},
+    {refused, "--limit-layer=", "use --set stages.0.objective.kind=limit --set stages.0.objective.layer=K"}};
+
 struct OldFlagRow {
-  std::string_view name;
   OldFlag kind;
   bool takes_value;
-  std::string_view text;  // the current flags, or the reason
+  std::string_view text;
 };
 
-constexpr std::string_view kTrainingOnly = "it changes nothing that is measured";
-constexpr std::string_view kAtTheEnd = "all exits are always evaluated at the end";
-constexpr std::string_view kPlots = "'exeunt sweep --npy' writes these arrays";
-constexpr std::string_view kByFolder = "the model's folder says it";
-constexpr std::string_view kNoHub = "no connection is opened; the trained model lies in --out";
-constexpr std::string_view kTestSplit = "answer a test split with 'exeunt predict' or 'exeunt submit'";
-constexpr std::string_view kWhen = "use --eval-every, --save-every and --log-every; all exits are evaluated at the end";
-constexpr std::string_view kMeasure =
-    "training does not exit early: measure policies with 'exeunt sweep' on the trained model";
+// Of the first table that has it.
+std::optional<OldFlagRow> find_row(std::span<const Table> tables, std::string_view name) {
+  for (const Table table : tables) {
+    for (const OldFlags& row : table) {
+      for (const std::string_view known : split(row.names, ' ')) {
+        const bool takes_value = known.ends_with('=');
+        if (known.substr(0, known.size() - (takes_value ? 1 : 0)) == name)
+          return OldFlagRow{row.kind, takes_value, row.text};
+      }
+    }
+  }
+  return std::nullopt;
+}
 
 // A flag's value, which may be the next word, or "True" or "False" after a flag that takes none. Goes on to that word.
-std::string value_of(const OldFlagRow& row, const std::vector<std::string>& words, size_t& place) {
+std::string value_of(bool takes_value, const std::vector<std::string>& words, size_t& place) {
   const std::string& word = words[place];
   const size_t end = word.find('=');
   if (end != std::string::npos) return word.substr(end + 1);
   if (place + 1 == words.size()) return {};
-  const std::string& next = words[place + 1];
-  const bool truth = next == "True" || next == "true" || next == "False" || next == "false";
-  return row.takes_value || truth ? words[++place] : std::string{};
+  const std::string next = lower(words[place + 1]);
+  return takes_value || next == "true" || next == "false" ? words[++place] : std::string{};
 }
 
 // RomeBERT's names of its losses. "other" is what its evaluation scripts pass, which compute none.
@@ -53,180 +182,11 @@ bool is_false(const std::string& value) {
   return value == "False" || value == "false";
 }
 
-// Of every verb but train.
-const std::vector<OldFlagRow>& measuring_flags() {
-  static const std::vector<OldFlagRow> rows{
-      {"--task-name", renamed, true, "--task"},
-      {"--data-dir", renamed, true, "--data"},
-      {"--max-seq-length", renamed, true, "--max-length"},
-      {"--eval-all-checkpoints", renamed, false, "--all-checkpoints"},
-      {"--eval-each-highway", renamed, false, "--each-exit"},
-      {"--output-dir", renamed, true, "--out"},
-  };
-  return rows;
-}
-
-// Of `eval` alone.
-const std::vector<OldFlagRow>& eval_flags() {
-  static const std::vector<OldFlagRow> rows{{"--plot-data-dir", dropped, true, kPlots}};
-  return rows;
-}
-
-// Of `eval` and `sweep`, in addition: the originals' one program took all flags in every mode.
-const std::vector<OldFlagRow>& evaluation_flags() {
-  static const std::vector<OldFlagRow> rows{
-      {"--model-name-or-path", bare, true, ""},  // MODEL itself
-      {"--output-dir", dropped, true, "results are printed; --view-files and --npy write the originals' files"},
-      {"--plot-data-dir", renamed, true, "--npy"},
-      {"--do-eval", dropped, false, "the verb says it"},
-      {"--eval-highway", dropped, false, "the verb says it"},
-      {"--evaluate-during-training", dropped, false, kTrainingOnly},
-      {"--do-lower-case", dropped, false, "the tokenizer's files say it"},
-      {"--model-type", dropped, true, kByFolder},
-      {"--config-name", dropped, true, kByFolder},
-      {"--tokenizer-name", dropped, true, kByFolder},
-      {"--num-hidden-layers", dropped, true, kByFolder},
-      {"--num-output-layers", dropped, true, kByFolder},
-      {"--cache-dir", dropped, true, "nothing is downloaded"},
-      {"--overwrite-output-dir", dropped, false, "files are written anew"},
-      {"--overwrite-cache", dropped, false, "there is no cache"},
-      {"--per-gpu-eval-batch-size", dropped, true, "the batch does not change what is measured"},
-      {"--no-cuda", dropped, false, "it runs on the processor"},
-      {"--log-dir", dropped, true, "no log is written"},
-      {"--local-rank", dropped, true, "there is one process"},
-      {"--fp16", dropped, false, "use --precision bf16"},
-      {"--per-gpu-train-batch-size", dropped, true, kTrainingOnly},
-      {"--gradient-accumulation-steps", dropped, true, kTrainingOnly},
-      {"--learning-rate", dropped, true, kTrainingOnly},
-      {"--weight-decay", dropped, true, kTrainingOnly},
-      {"--adam-epsilon", dropped, true, kTrainingOnly},
-      {"--max-grad-norm", dropped, true, kTrainingOnly},
-      {"--num-train-epochs", dropped, true, kTrainingOnly},
-      {"--max-steps", dropped, true, kTrainingOnly},
-      {"--warmup-steps", dropped, true, kTrainingOnly},
-      {"--warmup-rate", dropped, true, kTrainingOnly},
-      {"--logging-steps", dropped, true, kTrainingOnly},
-      {"--save-steps", dropped, true, kTrainingOnly},
-      {"--seed", dropped, true, kTrainingOnly},
-      {"--gamma", dropped, true, kTrainingOnly},
-      {"--temper", dropped, true, kTrainingOnly},
-      {"--kd-loss-type", dropped, true, kTrainingOnly},
-      {"--gp", dropped, false, kTrainingOnly},
-      {"--ge", dropped, false, kTrainingOnly},
-      {"--w-lr", dropped, true, kTrainingOnly},
-      {"--w-init", dropped, true, kTrainingOnly},
-      {"--out-mode", dropped, true, "name one threshold, or several: --policy 'window:0.1|0.5|0.9,8,bias_1'"},
-  };
-  return rows;
-}
-
-const std::vector<OldFlagRow>& training_flags() {
-  static const std::vector<OldFlagRow> rows{
-      {"--model-name-or-path", renamed, true, "--model"},
-      {"--task-name", renamed, true, "--task"},
-      {"--data-dir", renamed, true, "--data"},
-      {"--output-dir", renamed, true, "--out"},
-      {"--train-file", renamed, true, "--data"},
-      {"--validation-file", renamed, true, "--eval-data"},
-      {"--max-train-samples", renamed, true, "--limit"},
-      {"--max-seq-length", renamed, true, "--max-length"},
-      {"--per-gpu-train-batch-size", renamed, true, "--batch"},
-      {"--per-device-train-batch-size", renamed, true, "--batch"},
-      {"--gradient-accumulation-steps", renamed, true, "--accumulation"},
-      {"--learning-rate", renamed, true, "--lr"},
-      {"--max-grad-norm", renamed, true, "--clip"},
-      {"--num-train-epochs", renamed, true, "--epochs"},
-      {"--warmup-rate", renamed, true, "--warmup"},
-      {"--warmup-ratio", renamed, true, "--warmup"},
-      {"--logging-steps", renamed, true, "--log-every"},
-      {"--save-steps", renamed, true, "--save-every"},
-      {"--save-total-limit", renamed, true, "--keep-checkpoints"},
-      {"--eval-steps", renamed, true, "--eval-every"},
-      {"--early-stop-steps", renamed, true, "--early-stop"},
-      {"--resume-from-checkpoint", bare, true, "--resume"},
-      {"--load-best-model-at-end", bare, false, "--keep-best=last"},
-      {"--overwrite-output-dir", bare, false, "--overwrite"},
-      {"--no-cuda", bare, false, "--device=cpu"},
-      {"--use-cpu", bare, false, "--device=cpu"},
-      {"--bf16", bare, false, "--precision=bf16"},
-      {"--num-hidden-layers", renamed, true, "--layers"},
-      {"--temper", renamed, true, "--temperature"},
-      {"--gamma", joined, true, "--set=stages.0.objective.gamma="},
-      {"--beta", joined, true, "--set=stages.0.objective.beta="},
-      {"--irange", joined, true, "--set=stages.0.objective.range="},
-      {"--kd-loss-type", joined, true, "--set=stages.0.objective.variant="},
-      {"--moco", bare, false, "--set=stages.0.objective.variant=ema"},
-      {"--momentum", joined, true, "--set=stages.0.objective.momentum="},
-      {"--num-output-layers", joined, true, "--set=exits=last:"},
-      {"--fp16", bare, false, "--precision=bf16"},
-      {"--ge", bare, false, "--set=gradient.rule=logit_scale"},
-      {"--gp", bare, false, "--set=gradient.rule=project"},
-      {"--w-lr", renamed, true, "--learned-lr"},
-      {"--w-init", renamed, true, "--learned-init"},
-      {"--do-train", dropped, false, "'exeunt train' always trains"},
-      {"--do-eval", dropped, false, kAtTheEnd},
-      {"--eval-each-highway", dropped, false, kAtTheEnd},
-      {"--eval-after-first-stage", dropped, false, "every stage is evaluated at its end"},
-      {"--eval-highway", dropped, false, kAtTheEnd},
-      {"--eval-all-checkpoints", dropped, false, "the log holds every evaluation"},
-      {"--per-gpu-eval-batch-size", dropped, true, "the batch does not change what is measured"},
-      {"--per-device-eval-batch-size", dropped, true, "the batch does not change what is measured"},
-      {"--do-lower-case", dropped, false, "the tokenizer's files say it"},
-      {"--model-type", dropped, true, kByFolder},
-      {"--config-name", dropped, true, kByFolder},
-      {"--tokenizer-name", dropped, true, kByFolder},
-      {"--cache-dir", dropped, true, "nothing is downloaded"},
-      {"--pad-to-max-length", dropped, false, "batches are padded to their longest text"},
-      {"--use-fast-tokenizer", dropped, false, "there is one tokenizer"},
-      {"--ignore-mismatched-sizes", dropped, false, "heads that do not fit the labels are replaced"},
-      {"--eval-strategy", dropped, true, kWhen},
-      {"--evaluation-strategy", dropped, true, kWhen},
-      {"--save-strategy", dropped, true, kWhen},
-      {"--logging-strategy", dropped, true, kWhen},
-      {"--logging-dir", dropped, true, "'exeunt tensorboard' writes TensorBoard's file into --out"},
-      {"--report-to", dropped, true, "no connection is opened; 'exeunt tensorboard' writes TensorBoard's file"},
-      {"--run-name", dropped, true, "a run is called as its folder, --out"},
-      {"--push-to-hub", dropped, false, kNoHub},
-      {"--hub-model-id", dropped, true, kNoHub},
-      {"--hub-token", dropped, true, kNoHub},
-      {"--token", dropped, true, kNoHub},
-      {"--dataloader-num-workers", dropped, true, "texts are prepared before the first step"},
-      {"--overwrite-cache", dropped, false, "features are bound to their data by hashes"},
-      {"--plot-data-dir", dropped, true, kPlots},
-      {"--log-dir", dropped, true, "logs lie in --out"},
-      {"--fp16-opt-level", dropped, true, "there is one kind of mixed precision, --precision bf16"},
-      {"--local-rank", dropped, true, "the environment says it"},
-      {"--debug", dropped, false, "it has no effect"},
-      {"--dataset-name", refused, true, "nothing is downloaded: name a task's folder or a file with --data"},
-      {"--max-eval-samples", refused, true, "all rows are evaluated: name a shorter file with --eval-data"},
-      {"--test-file", refused, true, "answer a file of texts with 'exeunt predict'"},
-      {"--do-predict", refused, false, kTestSplit},
-      {"--do-infer", dropped, false, kTestSplit},
-      {"--testset", refused, false, kTestSplit},
-      {"--not-save-model", refused, false, "a trained model is always written"},
-      {"--load", refused, true, "use --resume, which finds the newest whole checkpoint in --out"},
-      {"--train-routine", refused, true,
-       "name a recipe: plain (raw), deebert (two_stage), berxit (alternate, alternate-lte), pabee (weight-linear)"},
-      {"--limit-layer", refused, true, "use --set stages.0.objective.kind=limit --set stages.0.objective.layer=K"},
-      {"--early-exit-entropy", dropped, true, kMeasure},
-      {"--patience", dropped, true, kMeasure},
-      {"--regression-threshold", dropped, true, kMeasure},
-      {"--lte-th", dropped, true, kMeasure},
-      {"--out-mode", dropped, true, kMeasure},
-  };
-  return rows;
-}
-
 // Underscores made dashes; returns the name without a value.
 std::string dashed(std::string& word) {
   const size_t end = std::min(word.find('='), word.size());
   if (word.starts_with("--")) std::replace(word.begin(), word.begin() + static_cast<ptrdiff_t>(end), '_', '-');
   return word.substr(0, end);
-}
-
-const OldFlagRow* find_row(const std::vector<OldFlagRow>& rows, std::string_view name) {
-  const auto found = std::find_if(rows.begin(), rows.end(), [&](const OldFlagRow& row) { return row.name == name; });
-  return found == rows.end() ? nullptr : &*found;
 }
 
 // The value of a flag, under its old name or its current one; empty if it is not there.
@@ -248,7 +208,7 @@ void evaluate_when_logging(std::vector<std::string>& words, Arguments& out) {
   if (found == words.end()) return;
   size_t place = static_cast<size_t>(found - words.begin());
   const size_t begin = place;
-  const bool off = is_false(value_of({"", bare, false, ""}, words, place));
+  const bool off = is_false(value_of(false, words, place));
   words.erase(words.begin() + static_cast<ptrdiff_t>(begin), words.begin() + static_cast<ptrdiff_t>(place) + 1);
   if (off || !given(words, {"--eval-every", "--eval-steps"}).empty()) return;
   const std::string steps = given(words, {"--logging-steps", "--log-every"});
@@ -299,39 +259,62 @@ void join_key_and_value(std::vector<std::string>& words, Arguments& out) {
   out.notices.push_back(fmt::format("--key and --value are old names; use {}", words.back()));
 }
 
+// Words with the flags of `tables` under their current names.
+void translate(std::vector<std::string> words, std::span<const Table> tables, Arguments& out) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") {
+      out.words.insert(out.words.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
+      return;
+    }
+    std::string& word = words[i];
+    const std::string typed = word.substr(0, word.find('=')), name = dashed(word);
+    const std::optional<OldFlagRow> row = find_row(tables, name);
+    if (!row) {
+      out.words.push_back(word);
+      continue;
+    }
+    const auto use = [&](std::string now, std::string_view remark = "") {
+      out.notices.push_back(fmt::format("{} is an old name; use {}{}", typed, now, remark));
+      out.words.push_back(std::move(now));
+    };
+    if (row->kind == renamed) {
+      use(std::string(row->text));
+      out.words.back() += word.substr(name.size());
+      continue;
+    }
+    const std::string value = value_of(row->takes_value, words, i);
+    if (row->kind == joined) {
+      use(fmt::format("{}{}", row->text, name == "--kd-loss-type" ? current_variant(value) : std::string_view(value)));
+    } else if (is_false(value)) {
+      out.notices.push_back(fmt::format("{} is not needed: left out it means the same", typed));
+    } else if (row->kind == refused) {
+      throw Error(Code::usage, fmt::format("{} is not a flag of 'exeunt train'", name), std::string(row->text));
+    } else if (row->kind == dropped) {
+      out.notices.push_back(fmt::format("{} is not needed: {}", typed, row->text));
+    } else if (row->text.empty()) {
+      out.notices.push_back(fmt::format("{} is not needed: MODEL follows without a flag", typed));
+      out.words.push_back(value);
+    } else {
+      use(std::string(row->text), row->takes_value ? ", without a value" : "");
+    }
+  }
+}
+
 }  // namespace
 
 Arguments with_current_names(std::vector<std::string> words) {
   Arguments out;
-  const auto verb =
+  const auto found =
       std::find_if(words.begin(), words.end(), [](const std::string& word) { return !word.starts_with('-'); });
-  const bool evaluates = verb != words.end() && (*verb == "eval" || *verb == "sweep");
-  const bool eval = evaluates && *verb == "eval";
-  if (evaluates) evaluate_output_folder(words, out);
-  if (verb != words.end() && *verb == "policy") join_key_and_value(words, out);
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--") {
-      out.words.insert(out.words.end(), words.begin() + static_cast<ptrdiff_t>(i), words.end());
-      break;
-    }
-    std::string& word = words[i];
-    const std::string typed = word.substr(0, word.find('=')), name = dashed(word);
-    const OldFlagRow* row = eval ? find_row(eval_flags(), name) : nullptr;
-    if (row == nullptr && evaluates) row = find_row(evaluation_flags(), name);
-    if (row == nullptr) row = find_row(measuring_flags(), name);
-    if (row == nullptr) {
-      out.words.push_back(std::move(word));
-    } else if (row->kind == renamed) {
-      out.notices.push_back(fmt::format("{} is an old name; use {}", typed, row->text));
-      out.words.push_back(std::string(row->text) + word.substr(name.size()));
-    } else if (row->kind == bare) {
-      out.notices.push_back(fmt::format("{} is not needed: MODEL follows without a flag", typed));
-      out.words.push_back(value_of(*row, words, i));
-    } else {
-      (void)value_of(*row, words, i);
-      out.notices.push_back(fmt::format("{} is not needed: {}", typed, row->text));
-    }
+  const std::string verb = found == words.end() ? "" : *found;
+  if (verb == "policy") join_key_and_value(words, out);
+  std::vector<Table> tables{kMeasuring};
+  if (verb == "eval" || verb == "sweep") {
+    evaluate_output_folder(words, out);
+    tables.insert(tables.begin(), kEvaluation);
   }
+  if (verb == "eval") tables.insert(tables.begin(), kEval);
+  translate(std::move(words), tables, out);
   return out;
 }
 
@@ -339,33 +322,8 @@ Arguments with_current_training_names(std::vector<std::string> words) {
   Arguments out;
   evaluate_when_logging(words, out);
   keep_all_checkpoints(words, out);
-  for (size_t i = 0; i < words.size(); ++i) {
-    std::string& word = words[i];
-    const std::string name = dashed(word);
-    const OldFlagRow* row = find_row(training_flags(), name);
-    if (row == nullptr) {
-      out.words.push_back(word);
-    } else if (row->kind == renamed) {
-      out.notices.push_back(fmt::format("{} is an old name; use {}", name, row->text));
-      out.words.push_back(std::string(row->text) + word.substr(name.size()));
-    } else if (row->kind == joined) {
-      const std::string value = value_of(*row, words, i);
-      const std::string now =
-          fmt::format("{}{}", row->text, name == "--kd-loss-type" ? current_variant(value) : std::string_view(value));
-      out.notices.push_back(fmt::format("{} is an old name; use {}", name, now));
-      out.words.push_back(now);
-    } else if (is_false(value_of(*row, words, i))) {
-      out.notices.push_back(fmt::format("{} is not needed: left out it means the same", name));
-    } else if (row->kind == refused) {
-      throw Error(Code::usage, fmt::format("{} is not a flag of 'exeunt train'", name), std::string(row->text));
-    } else if (row->kind == dropped) {
-      out.notices.push_back(fmt::format("{} is not needed: {}", name, row->text));
-    } else {
-      out.notices.push_back(
-          fmt::format("{} is an old name; use {}{}", name, row->text, row->takes_value ? ", without a value" : ""));
-      out.words.emplace_back(row->text);
-    }
-  }
+  const std::array<Table, 1> tables{kTraining};
+  translate(std::move(words), tables, out);
   return out;
 }
 

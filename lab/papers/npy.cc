@@ -2,9 +2,10 @@
 #include "lab/papers/npy.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,9 +13,8 @@
 #include "exeunt/base/checked.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/number.h"
+#include "exeunt/base/json.h"
 #include "exeunt/policy/policy_text.h"
-#include "lab/papers/python.h"
 
 namespace exeunt {
 namespace {
@@ -23,100 +23,41 @@ constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr size_t kMaxHeader = 65'536;
 constexpr size_t kMaxRank = 8;
 
-// Reads the one Python literal an .npy header is: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }.
-class HeaderReader {
- public:
-  HeaderReader(std::string_view text, std::string_view where) : text_(text), where_(where) {}
-
-  void read() {
-    want('{');
-    while (!take('}')) {
-      const std::string key(quoted());
-      want(':');
-      if (key == "descr" && descr.empty()) {
-        descr = descriptor();
-      } else if (key == "fortran_order" && !fortran) {
-        fortran = boolean();
-      } else if (key == "shape" && !shape) {
-        shape = sizes();
-      } else {
-        fail(fmt::format("the field '{}'", key.substr(0, 32)));
-      }
-      if (!take(',')) {
-        want('}');
-        break;
-      }
-    }
-    skip_space();
-    if (at_ != text_.size()) fail("text after the dictionary");
-    if (descr.empty() || !fortran || !shape) fail("no 'descr', 'fortran_order' or 'shape'");
-  }
-
+struct NpyHeader {
   std::string descr;
-  std::optional<bool> fortran;
-  std::optional<std::vector<int64_t>> shape;
-
- private:
-  [[noreturn]] void fail(std::string_view got) const {
-    throw_bad_file(where_, "got {} in the header at byte {}, want a NumPy array header", got, at_);
-  }
-  void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
-  }
-  bool take(char mark) {
-    skip_space();
-    if (at_ >= text_.size() || text_[at_] != mark) return false;
-    ++at_;
-    return true;
-  }
-  void want(char mark) {
-    if (!take(mark)) fail(fmt::format("no '{}'", mark));
-  }
-  std::string_view quoted() {
-    skip_space();
-    if (at_ >= text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) fail("no quoted text");
-    const size_t end = text_.find(text_[at_], at_ + 1);
-    if (end == std::string_view::npos) fail("an open quote");
-    const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
-    at_ = end + 1;
-    return inside;
-  }
-  std::string descriptor() {
-    skip_space();
-    if (at_ < text_.size() && text_[at_] == '[') throw_bad_file(where_, "got a structured array, want plain numbers");
-    return std::string(quoted());
-  }
-  bool boolean() {
-    skip_space();
-    for (const auto& [word, value] : {std::pair{std::string_view("True"), true}, {std::string_view("False"), false}}) {
-      if (text_.substr(at_, word.size()) != word) continue;
-      at_ += word.size();
-      return value;
-    }
-    fail("no True or False");
-  }
-  std::vector<int64_t> sizes() {
-    std::vector<int64_t> sides;
-    want('(');
-    while (!take(')')) {
-      skip_space();
-      size_t end = at_;
-      while (end < text_.size() && text_[end] >= '0' && text_[end] <= '9') ++end;
-      const auto side = number_of<int64_t>(text_.substr(at_, end - at_));
-      if (!side || sides.size() >= kMaxRank) fail("no size");
-      sides.push_back(*side);
-      at_ = end;
-      if (!take(',')) {
-        want(')');
-        break;
-      }
-    }
-    return sides;
-  }
-
-  std::string_view text_, where_;
-  size_t at_ = 0;
+  bool fortran = false;
+  std::vector<int64_t> shape;
 };
+
+// A header is one Python literal, {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, and is read as JSON.
+NpyHeader read_header(std::string_view text, const std::string& where) {
+  std::string json;
+  for (const char c : text) {
+    if (c == '}' || c == ')') {  // no comma behind the last item
+      json.erase(json.find_last_not_of(" \n") + 1);
+      if (json.ends_with(',')) json.pop_back();
+    }
+    json += c == '\'' ? '"' : c == '(' ? '[' : c == ')' ? ']' : c;
+    if (json.ends_with("False")) json.replace(json.size() - 5, 5, "false");
+    if (json.ends_with("True")) json.replace(json.size() - 4, 4, "true");
+  }
+  const Json literal = parse_json(json, where + ": header");
+  JsonObject fields(literal, where + ": header");
+  if (fields.get("descr").is_array()) throw_bad_file(where, "got a structured array, want plain numbers");
+  NpyHeader header{.descr = fields.string("descr"), .shape = {}};
+  const Json& order = fields.get("fortran_order");
+  if (!order.is_boolean()) fields.fail("fortran_order", glimpse(order), "True or False");
+  header.fortran = order.get<bool>();
+  const Json& sides = fields.get("shape");
+  const bool whole =
+      sides.is_array() && sides.size() <= kMaxRank && std::all_of(sides.begin(), sides.end(), [](const Json& side) {
+        return side.is_number_unsigned() && side.get<uint64_t>() <= INT64_MAX;
+      });
+  if (!whole) fields.fail("shape", glimpse(sides), fmt::format("at most {} sizes", kMaxRank));
+  for (const Json& side : sides) header.shape.push_back(side.get<int64_t>());
+  fields.finish();
+  return header;
+}
 
 DType type_of(const std::string& descr, std::string_view where) {
   const Hint hint{"save it as float32: np.save(path, array.astype('<f4'))"};
@@ -151,7 +92,30 @@ std::string npy_header(std::string_view descr, std::span<const int64_t> shape) {
   return header + text;
 }
 
+std::string to_text(double value, std::chars_format format) {
+  char buffer[512];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value, format);
+  check(error == std::errc(), "a double fits in 512 characters");
+  return {buffer, end};
+}
+
 }  // namespace
+
+std::string python_float(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  const double size = std::abs(value);
+  // Python writes an exponent below 1e-4 and from 1e16 on.
+  if (size != 0 && (size < 1e-4 || size >= 1e16)) return to_text(value, std::chars_format::scientific);
+  std::string text = to_text(value, std::chars_format::fixed);
+  return text.find('.') == std::string::npos ? text + ".0" : text;
+}
+
+std::string python_dict(const std::map<int, int64_t>& values) {
+  std::string text = "{";
+  for (const auto& [key, value] : values) text += fmt::format("{}{}: {}", text.size() > 1 ? ", " : "", key, value);
+  return text + "}";
+}
 
 TensorView parse_npy(std::span<const std::byte> bytes, std::string_view where) {
   const std::string_view start(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 6));
@@ -164,9 +128,9 @@ TensorView parse_npy(std::span<const std::byte> bytes, std::string_view where) {
   if (length > kMaxHeader) throw_bad_file(where, "got a header of {} bytes, want at most {}", length, kMaxHeader);
   if (length > bytes.size() - fixed) throw_bad_file(where, "is cut short in its header");
 
-  HeaderReader header({reinterpret_cast<const char*>(bytes.data()) + fixed, length}, where);
-  header.read();
-  TensorView view{.dtype = type_of(header.descr, where), .shape = *header.shape, .strides = {}, .bytes = {}};
+  const NpyHeader header =
+      read_header({reinterpret_cast<const char*>(bytes.data()) + fixed, length}, std::string(where));
+  TensorView view{.dtype = type_of(header.descr, where), .shape = header.shape, .strides = {}, .bytes = {}};
   view.bytes = bytes.subspan(fixed + length);
   // Sizes whose product overflows are refused even where a zero among them leaves nothing to read.
   std::vector<int64_t> sides = view.shape;
@@ -178,7 +142,7 @@ TensorView parse_npy(std::span<const std::byte> bytes, std::string_view where) {
     throw_bad_file(where, "got {} bytes of data, want those of shape {} of '{}'", view.bytes.size(),
                    shape_text(view.shape), header.descr);
   }
-  if (*header.fortran && view.shape.size() > 1) {
+  if (header.fortran && view.shape.size() > 1) {
     int64_t stride = 1;
     for (const int64_t side : view.shape) {
       view.strides.push_back(stride);
@@ -196,40 +160,40 @@ NpyArray read_npy(const std::filesystem::path& path) {
 }
 
 std::vector<double> to_doubles(const TensorView& view) {
-  const size_t size = size_of(view.dtype);
-  const auto count = static_cast<size_t>(view.elements());
-  std::vector<double> values(count);
+  std::vector<double> values(static_cast<size_t>(view.elements()));
   if (view.dtype == DType::f16 || view.dtype == DType::f32 || view.dtype == DType::bf16) {
     const std::vector<float> floats = to_floats(view);
     std::copy(floats.begin(), floats.end(), values.begin());
     return values;
   }
-  std::vector<std::byte> raw(count * size);
+  const size_t size = size_of(view.dtype);
+  std::vector<std::byte> raw(values.size() * size);
   copy_raw(view, raw);
-  for (size_t i = 0; i < count; ++i) {
-    const auto from = std::span<const std::byte>(raw).subspan(i * size, size);
-    switch (view.dtype) {
-      case DType::f64:
-        values[i] = load<double>(from);
-        break;
-      case DType::i64:
-        values[i] = static_cast<double>(load<int64_t>(from));
-        break;
-      case DType::i32:
-        values[i] = load<int32_t>(from);
-        break;
-      case DType::i16:
-        values[i] = load<int16_t>(from);
-        break;
-      case DType::i8:
-        values[i] = load<int8_t>(from);
-        break;
-      default:
-        values[i] = load<uint8_t>(from);
-        break;
-    }
+  const auto convert = [&]<class Number>(Number) {
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<double>(load<Number>(std::span<const std::byte>(raw).subspan(i * size, size)));
+  };
+  if (view.dtype == DType::f64) {
+    convert(double{});
+  } else if (view.dtype == DType::i64) {
+    convert(int64_t{});
+  } else if (view.dtype == DType::i32) {
+    convert(int32_t{});
+  } else if (view.dtype == DType::i16) {
+    convert(int16_t{});
+  } else if (view.dtype == DType::i8) {
+    convert(int8_t{});
+  } else {
+    convert(uint8_t{});
   }
   return values;
+}
+
+void create_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    throw Error(Code::resources, fmt::format("{}: cannot create folder: {}", folder.string(), error.message()));
 }
 
 void write_npy(const std::filesystem::path& path, std::span<const double> values, std::vector<int64_t> shape) {
@@ -241,48 +205,17 @@ void write_npy(const std::filesystem::path& path, std::span<const double> values
 }
 
 void write_deebert_npy(const std::filesystem::path& path, const DeebertRun& run) {
-  // An ndarray pickles as _reconstruct(ndarray, (0,), b'b') whose state is (1, shape, dtype, fortran, items).
-  PickleWriter pickle;
-  pickle.global("numpy.core.multiarray", "_reconstruct");
-  pickle.open();
-  pickle.global("numpy", "ndarray");
-  pickle.open();
-  pickle.integer(0);
-  pickle.close_tuple();
-  pickle.bytes("b");
-  pickle.close_tuple();
-  pickle.call();
-  pickle.open();
-  pickle.integer(1);
-  pickle.open();
-  pickle.integer(4);
-  pickle.close_tuple();
-  pickle.global("numpy", "dtype");
-  pickle.open();
-  pickle.text("O");
-  pickle.boolean(false);
-  pickle.boolean(true);
-  pickle.close_tuple();
-  pickle.call();
-  pickle.boolean(false);
-  pickle.empty_list();
-  pickle.open();
-  pickle.empty_dict();
-  pickle.open();
-  for (const auto& [layer, texts] : run.exits) {
-    pickle.integer(layer);
-    pickle.integer(texts);
-  }
-  pickle.close_dict();
-  pickle.real(run.seconds);
-  pickle.real(run.cost_fraction);
-  pickle.real(run.score);
-  pickle.close_list();
-  pickle.close_tuple();
-  pickle.set_state();
+  // An ndarray pickles as _reconstruct(ndarray, (0,), 'b') whose state is (1, shape, dtype, fortran, items); in
+  // protocol 0 that is text.
+  std::string pickle =
+      "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR"
+      "(I1\n(I4\ntcnumpy\ndtype\n(S'O'\nI00\nI01\ntRI00\n((";
+  for (const auto& [layer, texts] : run.exits) pickle += fmt::format("I{}\nI{}\n", layer, texts);
+  pickle += fmt::format("dF{}\nF{}\nF{}\nltb.", python_float(run.seconds), python_float(run.cost_fraction),
+                        python_float(run.score));
   AtomicFile file(path);
   file.write(npy_header("|O", std::vector<int64_t>{4}));
-  file.write(pickle.finish());
+  file.write(pickle);
   file.commit();
 }
 

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// NumPy's .npy files: arrays of numbers read (versions 1 to 3, C and Fortran order), arrays of float64 written, and
-// the one object array that DeeBERT's plots are drawn from.
+// Values as Python prints them, and NumPy's .npy files: arrays of numbers read (versions 1 to 3, C and Fortran order),
+// arrays of float64 written, and the one object array that DeeBERT's plots are drawn from.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "exeunt/base/tensor.h"
 
 namespace exeunt {
+
+// str(float): the shortest digits that read back, "0.1", "1.0", "1e-05", "nan".
+[[nodiscard]] std::string python_float(double value);
+
+// str(dict) of integers: "{1: 0, 2: 49}".
+[[nodiscard]] std::string python_dict(const std::map<int, int64_t>& values);
 
 // An array in a mapped file. Fortran order shows in the view's strides.
 struct NpyArray {
@@ -25,6 +32,9 @@ struct NpyArray {
 
 // Any numbers of an array, in row-major order, as double (exact but for integers beyond 2^53).
 [[nodiscard]] std::vector<double> to_doubles(const TensorView& view);
+
+// A folder with those above it. Throws Error (resources).
+void create_folders(const std::filesystem::path& folder);
 
 void write_npy(const std::filesystem::path& path, std::span<const double> values, std::vector<int64_t> shape);
 

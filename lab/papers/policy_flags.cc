@@ -74,7 +74,7 @@ PolicySpec lte_groups(std::string_view text) {
   return spec;
 }
 
-void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view value) {
+void set_elbert_key(ConfigRule& rule, std::string_view key, std::string_view value) {
   static const std::vector<std::string> keys{"thres_name", "exit_thres", "cnt_thres", "margin", "range_tmp"};
   if (std::find(keys.begin(), keys.end(), key) == keys.end())
     throw Error(Code::usage, fmt::format("unknown key '{}'", key.substr(0, 64)), suggestion(key, keys));
@@ -90,9 +90,9 @@ void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view val
   if (key == "range_tmp") rule.range_tmp = *number;
 }
 
-std::optional<ElbertRule> elbert_rule_of(const PolicySpec& policy) {
+std::optional<ConfigRule> elbert_rule_of(const PolicySpec& policy) {
   const auto value = [&](size_t i) { return *number_of<double>(shortest(policy.params[i])); };
-  ElbertRule rule;
+  ConfigRule rule;
   rule.exit_thres = value(0);
   if (policy.rule == rule_of<WindowRule>) {
     rule.thres_name = WindowRule::kModes[static_cast<size_t>(policy.params[2])];

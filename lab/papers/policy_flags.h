@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/model/elbert.h"
+#include "exeunt/model/config.h"
 #include "exeunt/policy/policy.h"
 
 namespace exeunt {
@@ -22,9 +22,9 @@ namespace exeunt {
 [[nodiscard]] PolicySpec lte_groups(std::string_view text);
 
 // One key as `change_config.py --key K --value V` sets it. Throws Error (usage) for an unknown key or a bad value.
-void set_elbert_key(ElbertRule& rule, std::string_view key, std::string_view value);
+void set_elbert_key(ConfigRule& rule, std::string_view key, std::string_view value);
 
 // A policy in ELBERT's terms; nothing where its keys describe no such policy.
-[[nodiscard]] std::optional<ElbertRule> elbert_rule_of(const PolicySpec& policy);
+[[nodiscard]] std::optional<ConfigRule> elbert_rule_of(const PolicySpec& policy);
 
 }  // namespace exeunt

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -15,7 +14,6 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/papers/npy.h"
-#include "lab/papers/python.h"
 
 namespace exeunt {
 namespace {
@@ -205,13 +203,6 @@ void write_predictions(View view, const std::filesystem::path& folder, const Vie
   write_atomically(folder / fmt::format("{}_infer_exit_layer_{}.tsv", task, setting), exit_layer_table(run));
 }
 
-void make_folder(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    throw Error(Code::resources, fmt::format("{}: cannot create folder: {}", folder.string(), error.message()));
-}
-
 }  // namespace
 
 std::string_view name_of(View view) noexcept {
@@ -247,12 +238,12 @@ std::string view_lines(View view, const ViewRun& run) {
 void write_view_files(View view, const std::filesystem::path& folder, std::span<const ViewRun> runs) {
   if (runs.empty()) return;
   if (runs.front().test) {
-    make_folder(folder);
+    create_folders(folder);
     for (const ViewRun& run : runs) write_predictions(view, folder, run);
     return;
   }
   for (const ViewRun& run : runs) (void)view_lines(view, run);  // refuses before anything is written
-  make_folder(folder);
+  create_folders(folder);
   if (view == View::elasticbert) {
     for (const ViewRun& run : runs) {
       const std::string name = fmt::format("{}_eval_exit_layer_{}.tsv", lower(run.task), elastic_setting(run));
@@ -268,7 +259,7 @@ void write_deebert_arrays(const std::filesystem::path& folder, std::span<const V
                           std::span<const ExitScore> each_exit) {
   std::vector<std::string> thresholds;
   for (const ViewRun& run : runs) thresholds.push_back(deebert_threshold(View::deebert, run));
-  make_folder(folder);
+  create_folders(folder);
   for (size_t i = 0; i < runs.size(); ++i) {
     if (thresholds[i] == "-1") continue;  // nothing leaves early, and nothing is saved
     write_deebert_npy(folder / fmt::format("entropy_{}.npy", thresholds[i]),

@@ -111,13 +111,6 @@ std::string_view closing(int style) {
 std::string draw_series(const Frame& frame, const Chart& chart, const ChartSeries& series) {
   std::string out = fmt::format(R"(<g class="series c{} s{}{}">)", series.colour, series.style % kStyles,
                                 series.faint ? " faint" : "");
-  if (series.mark == Mark::rule && !series.points.empty()) {
-    out += fmt::format(
-        R"(<line class="rule" x1="{0:.1f}" x2="{1:.1f}" y1="{2:.1f}" y2="{2:.1f}"><title>{3}: {4}</title></line>)",
-        frame.left, frame.width - frame.right, frame.to_y(series.points[0].y), escape_html(series.name),
-        tick_text(series.points[0].y));
-    return out + "</g>\n";
-  }
   if (series.mark == Mark::line && series.points.size() > 1) {
     out += R"(<polyline points=")";
     for (const ChartPoint& p : series.points) out += fmt::format("{:.1f},{:.1f} ", frame.to_x(p.x), frame.to_y(p.y));
@@ -176,31 +169,17 @@ std::pair<std::string, int> legend(const std::vector<Series>& all, int width, in
 }  // namespace
 
 std::string escape_html(std::string_view raw) {
+  constexpr std::array<std::pair<char, std::string_view>, 5> kEscapes{
+      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}}};
   std::string out;
   for (const char c : replace_invalid_utf8(raw)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        // Control characters are not allowed in XML; a visible box says that something stood here.
-        if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') {
-          out += "\xE2\x90\xA3";
-        } else {
-          out += c;
-        }
+    const auto* known = std::find_if(kEscapes.begin(), kEscapes.end(), [c](const auto& one) { return one.first == c; });
+    if (known != kEscapes.end()) {
+      out += known->second;
+    } else if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') {
+      out += "\xE2\x90\xA3";  // XML forbids control characters; a visible box says that something stood here
+    } else {
+      out += c;
     }
   }
   return out;
@@ -235,7 +214,6 @@ std::string draw(const Chart& chart) {
   for (const ChartSeries& series : chart.series) {
     for (const ChartPoint& p : series.points) {
       y_low = std::min(y_low, p.y), y_high = std::max(y_high, p.y);
-      if (series.mark == Mark::rule) continue;
       x_low = std::min(x_low, p.x), x_high = std::max(x_high, p.x);
     }
   }

@@ -16,7 +16,7 @@ struct ChartPoint {
   std::string note = {};  // shown on hover, after x and y
 };
 
-enum class Mark { line, dots, rule };  // rule: a horizontal line at the first point's y
+enum class Mark { line, dots };
 
 struct ChartSeries {
   std::string name;

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/eval/measure.h"
 #include "exeunt/eval/scores.h"
+#include "exeunt/eval/sweep_model.h"
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_file.h"
 
@@ -65,5 +67,17 @@ struct ExampleSets {
                                         const std::function<std::string(int64_t)>& text, size_t most = 8);
 
 [[nodiscard]] Report make_report(const std::vector<ReportRun>& runs, const ReportOptions& options);
+
+struct ReportPlan {
+  std::vector<std::string> runs = {};      // models, folders of trainings, trace files
+  std::vector<std::string> policies = {};  // policy files, each for the run of its weights; a policy for the others
+  MeasureOptions measure = {};             // for runs that are models; its data also gives the texts of examples
+  SettingsFor settings = {};
+  std::string title = "Exeunt report";
+  bool published = true;  // with the papers' published figures
+};
+
+// Throws Error: bad_file for a policy file that fits no run, failure if the page would be too large.
+[[nodiscard]] Report report_runs(const ReportPlan& plan, const Observer& observer);
 
 }  // namespace exeunt

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,5 +45,11 @@ struct ShownRun {
 
 // The first kind of figures as a Vega-Lite specification.
 [[nodiscard]] OrderedJson vega_lite_of(const std::vector<Chart>& charts);
+
+// Of an exit rule ("nentropy") or a figure ("agreement"); empty for a word that needs no explanation.
+[[nodiscard]] std::string_view explained(std::string_view term) noexcept;
+
+// The word as HTML, with its explanation on hover. `shown` is what stands there, by default the word itself.
+[[nodiscard]] std::string term_html(std::string_view term, std::string_view shown = {});
 
 }  // namespace exeunt

@@ -28,30 +28,12 @@ constexpr int64_t kVersion = 1;          // of bundles, which this code knows
 constexpr int64_t kText = 7;             // DT_STRING
 
 std::optional<DType> dtype_of(int64_t tensorflow_type) {
-  switch (tensorflow_type) {
-    case 1:
-      return DType::f32;
-    case 2:
-      return DType::f64;
-    case 3:
-      return DType::i32;
-    case 4:
-      return DType::u8;
-    case 5:
-      return DType::i16;
-    case 6:
-      return DType::i8;
-    case 9:
-      return DType::i64;
-    case 10:
-      return DType::boolean;
-    case 14:
-      return DType::bf16;
-    case 19:
-      return DType::f16;
-    default:
-      return std::nullopt;
-  }
+  constexpr std::pair<int64_t, DType> kTypes[] = {
+      {1, DType::f32}, {2, DType::f64}, {3, DType::i32},      {4, DType::u8},    {5, DType::i16},
+      {6, DType::i8},  {9, DType::i64}, {10, DType::boolean}, {14, DType::bf16}, {19, DType::f16}};
+  for (const auto& [number, type] : kTypes)
+    if (number == tensorflow_type) return type;
+  return std::nullopt;
 }
 
 // VersionDef: producer 1, min_consumer 2. A later writer may demand a later reader.

@@ -5,10 +5,8 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "exeunt/base/crc.h"
 #include "exeunt/base/error.h"
@@ -21,9 +19,5 @@ using TableVisit = std::function<void(std::string_view key, std::span<const std:
 
 // Calls `visit` for every entry; keys rise strictly. Key and value live only until it returns. Throws Error.
 void for_each_in_table(std::span<const std::byte> table, std::string_view where, CrcCheck crc, const TableVisit& visit);
-
-// Unpacks Snappy's raw format, in which some blocks are written; nothing if `packed` is broken or would take more than
-// `limit` bytes.
-[[nodiscard]] std::optional<std::vector<std::byte>> unpack_snappy(std::span<const std::byte> packed, size_t limit);
 
 }  // namespace exeunt

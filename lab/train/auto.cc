@@ -9,8 +9,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "apps/exeunt-train/certify_trained.h"
-#include "apps/exeunt-train/summary.h"
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/goal_flags.h"

@@ -2,6 +2,7 @@
 // The program `exeunt-lab-train`, which exeunt-lab starts: what of the lab needs LibTorch.
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/program.h"
+#include "lab/papers/elbert.h"
 #include "lab/train/auto.h"
 #include "lab/train/pretrain_verb.h"
 
@@ -11,8 +12,16 @@ void add_verbs(exeunt::apps::CommandLine& line) {
   using namespace exeunt::apps;
   add_pretrain(line);
   const auto choice = std::make_shared<std::shared_ptr<const AutoFlags>>();
-  add_train_verb(line,
-                 [choice, &common = line.common](const TrainFlags& flags) { train_auto(common, flags, **choice); });
+  add_train_verb(line, [choice, &common = line.common](const TrainFlags& flags) {
+    const AutoFlags& given = **choice;
+    if (flags.plan.recipe == kAuto || !given.try_recipes.empty() || !given.target_speedup.empty()) {
+      return train_auto(common, flags, given);
+    }
+    train_by_flags(common, flags, [](const std::string& recipe, const exeunt::Checkpoint& model) {
+      const exeunt::ElbertTraining named = exeunt::elbert_settings(recipe, model.folder());
+      return ModelSettings{.set = named.set, .notices = named.notices};
+    });
+  });
   *choice = add_auto_flags(*line.app.get_subcommand("train"));
 }
 

@@ -5,7 +5,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/run_files.h"
-#include "lab/cli/pretrain_flags.h"
+#include "lab/cli/auto_flags.h"
 #include "lab/pretrain/pretrain.h"
 
 namespace exeunt::apps {

@@ -58,38 +58,6 @@ def header_proto(shards):
     return number(1, shards) + message(3, number(1, 1))  # little-endian is the default and so not written
 
 
-def snappy(data):
-    """Greedy: the longest match within the last 64 KiB, else bytes as they are."""
-    out, place, literal = bytearray(varint(len(data))), 0, bytearray()
-
-    def flush():
-        if literal:
-            size = len(literal) - 1
-            out.extend(bytes([size << 2]) if size < 60 else bytes([60 << 2, size]))
-            out.extend(literal)
-            literal.clear()
-
-    while place < len(data):
-        length = min(60, len(data) - place)
-        while length >= 4 and data.rfind(data[place:place + length], 0, place + length - 1) < 0:
-            length -= 1
-        if length >= 4:
-            flush()
-            offset = place - data.rfind(data[place:place + length], 0, place + length - 1)
-            if length < 12 and offset < 2048:
-                out.extend([1 | (length - 4) << 2 | offset >> 8 << 5, offset & 0xFF])
-            else:
-                out.extend(struct.pack("<BH", 2 | (length - 1) << 2, offset))
-            place += length
-            continue
-        literal.append(data[place])
-        place += 1
-        if len(literal) == 256:
-            flush()
-    flush()
-    return bytes(out)
-
-
 class Block:
     def __init__(self, interval):
         self.interval, self.out, self.restarts, self.count, self.last = interval, bytearray(), [0], 0, b""
@@ -124,13 +92,13 @@ def separator(last, following):
     return last
 
 
-def table(entries, block_size, packed):
+def table(entries, block_size):
     out, index = bytearray(), Block(1)
 
     def write(contents):
-        kind, data = (1, snappy(contents)) if packed else (0, contents)
+        data = contents
         place = varint(len(out)) + varint(len(data))
-        out.extend(data + bytes([kind]) + struct.pack("<I", masked(data + bytes([kind]))))
+        out.extend(data + bytes(1) + struct.pack("<I", masked(data + bytes(1))))
         return place
 
     block = Block(16)
@@ -145,7 +113,7 @@ def table(entries, block_size, packed):
     return bytes(out) + footer + bytes(40 - len(footer)) + struct.pack("<Q", MAGIC)
 
 
-def write_checkpoint(prefix, tensors, shards, packed=False, texts=()):
+def write_checkpoint(prefix, tensors, shards, texts=()):
     """`tensors`: name → (type, shape, bytes). They go to the shards in turn, with holes that no entry covers."""
     prefix.parent.mkdir(parents=True, exist_ok=True)
     data = [bytearray() for _ in range(shards)]
@@ -161,7 +129,7 @@ def write_checkpoint(prefix, tensors, shards, packed=False, texts=()):
         entries.append((name.encode(), entry_proto(entry)))
         data[0] += raw
     entries.sort()
-    index = table([(b"", header_proto(shards))] + entries, 300, packed)
+    index = table([(b"", header_proto(shards))] + entries, 300)
     pathlib.Path(f"{prefix}.index").write_bytes(index)
     for i, shard in enumerate(data):
         pathlib.Path(f"{prefix}.data-{i:05d}-of-{shards:05d}").write_bytes(bytes(shard))
@@ -207,8 +175,6 @@ def main():
     kinds = every_type(numbers)
     write_checkpoint(folder / "tf" / "model.ckpt-7", {**weights, **slots, **kinds}, 2)
     write_expected(folder / "tf" / "expected.json", {**weights, **kinds})
-    write_checkpoint(folder / "tf-snappy" / "model.ckpt-best", {**weights, **slots, **kinds}, 3, packed=True)
-    write_expected(folder / "tf-snappy" / "expected.json", {**weights, **kinds})
     hub = {f"module/{name}": value for name, value in weights.items()}
     graph = [("_CHECKPOINTABLE_OBJECT_GRAPH", b"\x02hi")]
     write_checkpoint(folder / "tf-hub" / "variables" / "variables", hub, 1, texts=graph)

@@ -29,7 +29,8 @@ void read_config(const Json& value) {
   const std::string written = json_text(exeunt_config(config.spec));
   const ModelSpec again = read_ours([&] { return parse_config(parse_json(written, "ours"), "ours").spec; });
   check(json_text(exeunt_config(again)) == written, "what we write reads as the same model");
-  if (config.heads.elbert && config.heads.elbert->rule) (void)elbert_policy(*config.heads.elbert->rule, 2);
+  if (config.heads.exit_layers && config.heads.exit_layers->rule)
+    (void)config_policy(*config.heads.exit_layers->rule, 2);
 }
 
 void read_exits(const Json& value) {

@@ -136,12 +136,12 @@ TEST(Config, ReadsElbertsFields) {
   const ModelConfig config = parse(R"({"model_type": "albert", "num_exit_layers": 3, "use_out_pooler": false,
       "use_fc2": true, "pooler_input": "mean-max", "thres_name": "bias_3", "exit_thres": 0.2, "cnt_thres": 6.0,
       "margin": 0.1, "range_tmp": 0.3})");
-  const ElbertFields& fields = *config.heads.elbert;
+  const ExitLayerFields& fields = *config.heads.exit_layers;
   EXPECT_EQ(fields.heads, 3);
   EXPECT_FALSE(fields.shared_pooler);
   EXPECT_TRUE(fields.inner);
   EXPECT_EQ(fields.input, PoolInput::mean_max);
-  EXPECT_EQ(elbert_policy(*fields.rule, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
+  EXPECT_EQ(config_policy(*fields.rule, 2), "window:0.2,6,bias_3,margin=0.1,range=0.3");
   EXPECT_THAT(config_refusal(R"({"model_type": "albert", "use_out_pooler": true, "pooler_input": "min"})").what(),
               HasSubstr("pooler_input"));
 }

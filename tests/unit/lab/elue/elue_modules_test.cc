@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/elue/elue_modules.h"
-
 #include <cstdlib>
 
 #include "exeunt/model/cost.h"
+#include "lab/elue/submission.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/model/tiny.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/elue/zip_writer.h"
-
 #include <cstdlib>
 
+#include "lab/elue/submission.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

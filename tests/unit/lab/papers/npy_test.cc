@@ -114,7 +114,7 @@ TEST(Npy, HugeShapesDoNotAllocate) {
           .what(),
       HasSubstr("got 0 bytes of data"));
   EXPECT_THAT(npy_error(header("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }")).what(),
-              HasSubstr("no size"));
+              HasSubstr("field 'shape'"));
 }
 
 TEST(Npy, AZeroDoesNotHideAnOverflow) {

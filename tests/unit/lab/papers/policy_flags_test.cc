@@ -42,7 +42,7 @@ TEST(Legacy, ElbertsRuleComesBackFromItsPolicy) {
                            "nentropy:0.3", "confidence:0.75", "confidence:0.9"}) {
     const auto rule = elbert_rule_of(parse_policy(text));
     ASSERT_TRUE(rule) << text;
-    EXPECT_EQ(elbert_policy(*rule, 2), text);
+    EXPECT_EQ(config_policy(*rule, 2), text);
   }
   EXPECT_EQ(elbert_rule_of(parse_policy("nentropy:0.3"))->thres_name, "entropy");
   EXPECT_EQ(elbert_rule_of(parse_policy("minprob:0.3"))->thres_name, "logits");
@@ -52,21 +52,21 @@ TEST(Legacy, ElbertsRuleComesBackFromItsPolicy) {
 }
 
 TEST(ElbertKeys, AreSetOneByOne) {
-  ElbertRule rule;
+  ConfigRule rule;
   set_elbert_key(rule, "exit_thres", "0.4");
   set_elbert_key(rule, "cnt_thres", "6.0");
   set_elbert_key(rule, "thres_name", "bias_3");
   set_elbert_key(rule, "margin", "0.05");
   set_elbert_key(rule, "range_tmp", "0.2");
-  EXPECT_EQ(elbert_policy(rule, 2), "window:0.4,6,bias_3,margin=0.05,range=0.2");
+  EXPECT_EQ(config_policy(rule, 2), "window:0.4,6,bias_3,margin=0.05,range=0.2");
 }
 
 TEST(ElbertKeys, AreNamedInErrors) {
-  ElbertRule rule;
+  ConfigRule rule;
   EXPECT_EQ(error_of([&] { set_elbert_key(rule, "exit_tres", "1"); }).hint(), "did you mean 'exit_thres'?");
   EXPECT_THAT(error_of([&] { set_elbert_key(rule, "margin", "wide"); }).what(), HasSubstr("margin: got 'wide'"));
   set_elbert_key(rule, "thres_name", "bias1");
-  EXPECT_EQ(error_of([&] { (void)elbert_policy(rule, 2); }).hint(), "did you mean 'bias_1'?");
+  EXPECT_EQ(error_of([&] { (void)config_policy(rule, 2); }).hint(), "did you mean 'bias_1'?");
 }
 
 }  // namespace

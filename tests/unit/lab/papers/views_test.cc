@@ -5,9 +5,8 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/policy/policy_text.h"
-#include "lab/papers/elbert_stats.h"
+#include "lab/papers/elbert.h"
 #include "lab/papers/npy.h"
-#include "lab/papers/python.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/lab/papers/numpy.h"
 #include "tests/unit/policy/traces.h"

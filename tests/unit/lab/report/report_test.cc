@@ -12,8 +12,8 @@
 #include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
-#include "lab/papers/published.h"
-#include "lab/report/terms.h"
+#include "lab/papers/reproduction.h"
+#include "lab/report/report_figures.h"
 
 namespace exeunt {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/recipes/elbert_config.h"
-
 #include "exeunt/recipes/recipe.h"
+#include "lab/papers/elbert.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The statistics of ELBERT's DataWriter: loss, entropy, class-0 probability and correctness of every text at every
-// exit, as arrays and as summary tables, for all texts and for those that exited there.
+// How ELBERT's config.json steers training, and the statistics of its DataWriter: loss, entropy, class-0 probability
+// and correctness of every text at every exit, as arrays and as summary tables, for all texts and for those that exited
+// there.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/policy/policy.h"
 #include "exeunt/policy/replay.h"
 #include "exeunt/policy/trace.h"
@@ -33,5 +36,16 @@ struct Summary {
   double count = 0, mean = 0, deviation = 0, low = 0, first = 0, middle = 0, third = 0, high = 0;
 };
 [[nodiscard]] Summary summarise(std::vector<double> values);
+
+struct ElbertTraining {
+  std::vector<std::string> set = {};      // FIELD=VALUE of the recipe, as for --set
+  std::vector<std::string> notices = {};  // one line for each field that is not followed
+};
+
+// Of a config.json without ELBERT's fields: nothing. Throws Error (bad_file) for a value that ELBERT could not use.
+[[nodiscard]] ElbertTraining elbert_training(const Json& config, const std::string& where);
+
+// What the config.json of a model folder changes in a recipe: one of ELBERT's, and its objective in `elbert` alone.
+[[nodiscard]] ElbertTraining elbert_settings(const std::string& recipe, const std::filesystem::path& folder);
 
 }  // namespace exeunt
