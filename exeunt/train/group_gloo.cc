@@ -22,8 +22,8 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1" || address == "localhost";
 }
 
-// The address under which this machine speaks to the one where all meet; empty if it cannot be told. Gloo would take
-// the one that the machine's own name resolves to, which often is 127.0.1.1 or not that of the network between the two.
+// The address from which this machine reaches the rendezvous; empty if it cannot be found. Gloo would take the one that
+// the machine's name resolves to, which often is 127.0.1.1 or not that of the network between the two.
 std::string address_towards(const Rendezvous& rendezvous) {
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_DGRAM;  // connecting one sends nothing: it only chooses the route

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the processes of a group find each other before they speak: in a file, on one machine; else the first one
-// serves, on every interface, and the others come to it. Only for sources that have c10d's headers.
+// Where the processes of a group find each other: in a file, on one machine; else the first one listens on every
+// interface, and the others connect to it. Only for sources that have c10d's headers.
 #pragma once
 
 #include <chrono>

@@ -37,7 +37,7 @@ struct TrainResult {
 // Throws Error. Whatever happens, the last good checkpoint in `out` stays.
 TrainResult train(const Checkpoint& base, const TrainingData& data, const TrainOptions& options);
 
-// Whether this process is alone or the first of those that train together: the one that speaks to the user.
+// Whether this process is alone or the first of those that train together: the one that prints.
 [[nodiscard]] bool first_process();
 
 // What this build of the trainer and this machine provide, for `exeunt doctor`.

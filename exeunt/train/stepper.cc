@@ -71,12 +71,13 @@ Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, 
       objective_(make_objective(stage.objective, context_of(network_->layout(), recipe, stage))),
       adam_(make_slots(), {.kind = recipe.compat.adamw, .epsilon = options.epsilon}),
       frozen_(stage.train == Trainable::exits && recipe.compat.frozen == Frozen::eval) {
+  const bool clips_all = recipe_.compat.clip_scope == ClipScope::all;
   for (auto& item : network_->named_parameters()) {
     parameters_.push_back(item.value());
     projected_.push_back(is_projected(item.key(), network_->spec(), recipe_.compat.gr_exclude_last));
+    clipped_.push_back(clips_all || trains(item.key()));
     // With clipping over everything, DeeBERT's frozen parameters still need their gradient: it takes part in the norm.
-    const bool wanted = recipe_.compat.clip_scope == ClipScope::all && !frozen_;
-    item.value().set_requires_grad(trains(item.key()) || wanted);
+    item.value().set_requires_grad(trains(item.key()) || (clips_all && !frozen_));
   }
   objective_->to(parameters_.front().device());
   if (stage.objective.variant == DistillVariant::ema && stage.objective.distills()) {
@@ -284,17 +285,6 @@ void Stepper::combine_gradients() {
   other_.clear();
 }
 
-// Learned loss weights are not among them.
-std::vector<Tensor> Stepper::clipped_gradients() const {
-  std::vector<Tensor> gradients;
-  const bool everything = recipe_.compat.clip_scope == ClipScope::all;
-  for (const auto& item : network_->named_parameters()) {
-    const Tensor& gradient = item.value().grad();
-    if (gradient.defined() && (everything || trains(item.key()))) gradients.push_back(gradient);
-  }
-  return gradients;
-}
-
 StepReport Stepper::step() {
   combine_gradients();
   StepReport report;
@@ -305,7 +295,11 @@ StepReport Stepper::step() {
     report.early_loss = parts[1].item<double>();
     parts_ = Tensor();
   }
-  report.gradient_norm = clip_gradients(clipped_gradients(), stage_.clip);
+  std::vector<Tensor> clipped;  // without those of learned loss weights
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (clipped_[i] && parameters_[i].grad().defined()) clipped.push_back(parameters_[i].grad());
+  }
+  report.gradient_norm = clip_gradients(clipped, stage_.clip);
   const double schedule = options_.schedule.at(done_);
   report.rate = options_.lr * schedule;
   if (projection_.defined()) {

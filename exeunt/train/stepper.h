@@ -70,7 +70,6 @@ class Stepper {
   [[nodiscard]] Loss losses(const TrainBatch& data, int64_t batch);
   void add_apart(const Loss& loss, double share);
   void begin();
-  [[nodiscard]] std::vector<Tensor> clipped_gradients() const;  // those in the norm
   void all_reduce_gradients();
   void update_teacher();
 
@@ -82,6 +81,7 @@ class Stepper {
   AdamW adam_;
   std::vector<Tensor> parameters_;      // of the network, in its order
   std::vector<bool> projected_;         // those the projection looks at
+  std::vector<bool> clipped_;           // those whose gradients are in the clipped norm
   std::vector<Tensor> anchor_, other_;  // gradients kept apart for the projection
   Tensor projection_;                   // what the projection found, [3]
   Tensor parts_;                        // of the loss, last and early, [2]; undefined unless the objective distils

@@ -39,7 +39,7 @@ int rendezvous_port() {
   return port == kLast ? port - 1 : port + 1;
 }
 
-// What c10d says goes on for lines; its beginning names the cause.
+// c10d's messages have many lines; their beginning names the cause.
 std::string beginning(const std::exception& cause) {
   return std::string(cause.what()).substr(0, 120);
 }

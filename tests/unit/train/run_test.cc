@@ -302,7 +302,7 @@ TEST(Run, KeepsThePrecisionThatTheDeviceGaveIt) {
   EXPECT_EQ(read_json(run.options.out / "run.json").at("precision"), "fp32");
 }
 
-// Recorded steps, the order of additions, and the random numbers of dropout come back, too.
+// The order of additions and the random numbers of dropout come back, too.
 TEST(Run, ResumesBitForBitOnAGpuIfAskedTo) {
   if (about_trainer().gpus == 0) GTEST_SKIP() << "needs a GPU";
   for (const char* recipe : {"pabee", "romebert", "exeunt"}) {
