@@ -2,8 +2,11 @@
 #include "exeunt/engine/backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace exeunt {
 namespace {
@@ -15,6 +18,45 @@ float decision_temperature(const Ask& ask, int site) noexcept {
 }
 
 }  // namespace
+
+void check_text(const ModelSpec& spec, std::span<const int32_t> ids, std::span<const uint8_t> types) {
+  check(types.size() == ids.size(), "as many types as ids");
+  if (ids.empty()) throw Error(Code::bad_file, "text: got no tokens, want at least one");
+  if (ids.size() > static_cast<size_t>(spec.max_tokens())) {
+    throw Error(Code::bad_file,
+                fmt::format("text: got {} tokens, the model takes at most {}", ids.size(), spec.max_tokens()),
+                "shorten the texts with a smaller maximum length");
+  }
+  for (size_t t = 0; t < ids.size(); ++t) {
+    if (ids[t] < 0 || ids[t] >= spec.vocab) {
+      throw Error(Code::bad_file, fmt::format("text: token {}: got id {}, want 0 to {}", t + 1, ids[t], spec.vocab - 1),
+                  "the tokenizer does not belong to this model");
+    }
+    if (spec.segments > 0 && types[t] >= spec.segments) {
+      throw Error(Code::bad_file,
+                  fmt::format("text: token {}: got type {}, want 0 to {}", t + 1, types[t], spec.segments - 1),
+                  "the tokenizer does not belong to this model");
+    }
+  }
+}
+
+size_t distinct_layers(const ModelSpec& spec) {
+  int last = -1;
+  for (int i = 0; i < spec.layers; ++i) last = std::max(last, spec.weights_of(i));
+  return static_cast<size_t>(last + 1);
+}
+
+void check_finite(const std::string& tensor, std::span<const float> values, size_t first) {
+  const auto is_bad = [](float value) { return (std::bit_cast<uint32_t>(value) & 0x7f800000U) == 0x7f800000U; };
+  uint32_t any = 0;  // without branches, so that the loop runs at memory speed
+  for (const float value : values) any |= static_cast<uint32_t>(is_bad(value));
+  if (any == 0) return;
+  const auto bad = std::find_if(values.begin(), values.end(), is_bad);
+  throw Error(Code::bad_file,
+              fmt::format("tensor '{}': element {}: got {}, want a finite number", tensor,
+                          first + static_cast<size_t>(bad - values.begin()), *bad),
+              "the weights are broken: train or download the model again");
+}
 
 int site_after(const ExitLayout& exits, int layer) noexcept {
   for (size_t i = 0; i < exits.sites.size(); ++i) {

@@ -32,19 +32,19 @@ struct AnswerJob {
   std::shared_ptr<const std::atomic<bool>> cancelled = {};  // never null
 };
 
-// What a full pass keeps besides the exits.
-struct PassOptions {
-  bool rows = false;   // row 0 after every layer
-  bool alone = false;  // no other text runs beside it
+// Texts that pass `depth` layers whatever their exits say. `done` is called once for each, on a thread of the backend,
+// with its result or why it failed.
+struct PassRequest {
+  int depth = 0;
+  bool row_0 = false;          // kept after every layer
+  bool alone = false;          // no other text runs beside it
+  Engine::TakeRows take = {};  // as Engine::layer_rows has it: of the exits, only the last is evaluated then
+  std::function<void(size_t text, Engine::FullPass&& pass, const std::exception_ptr& failure)> done = {};
 };
 
-// Every call may come from several threads at once. `done` is called once for each text, on a thread of the backend,
-// with its result or why it failed.
+// Every call may come from several threads at once.
 class Backend {
  public:
-  using PassDone = std::function<void(size_t text, Engine::FullPass&& pass, const std::exception_ptr& failure)>;
-  using RowsDone = std::function<void(size_t text, std::span<const float> logits, const std::exception_ptr& failure)>;
-
   Backend() = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
@@ -52,24 +52,26 @@ class Backend {
 
   // All texts are queued, in this order, before the first can run; or none, if it throws.
   virtual void submit(std::span<AnswerJob> jobs) = 0;  // moves from them
-  // As Engine's members of these names; texts are valid and outlive the call.
-  virtual void full_passes(std::span<const Encoding> texts, PassOptions options, const PassDone& done) = 0;
-  virtual void layer_rows(std::span<const Encoding> texts, int depth, const Engine::TakeRows& take,
-                          const RowsDone& done) = 0;
-
-  [[nodiscard]] virtual const ModelSpec& spec() const noexcept = 0;
-  [[nodiscard]] virtual const ExitLayout& exits() const noexcept = 0;
-  [[nodiscard]] virtual Precision precision() const noexcept = 0;
-  [[nodiscard]] virtual const EngineTraits& traits() const noexcept = 0;
-  [[nodiscard]] virtual const Kernels& kernels() const noexcept = 0;  // the CPU's, for work beside the model
-  [[nodiscard]] virtual int threads() const noexcept = 0;
-  [[nodiscard]] virtual int pack_rows() const noexcept = 0;
+  // The texts are valid and live until they are done.
+  virtual void run_passes(std::span<const Encoding> texts, const std::shared_ptr<const PassRequest>& request) = 0;
   [[nodiscard]] virtual size_t waiting() const noexcept = 0;
-  [[nodiscard]] virtual size_t weight_bytes() const noexcept = 0;
+
+  [[nodiscard]] const EngineInfo& info() const noexcept { return info_; }
+
+ protected:
+  EngineInfo info_ = {};  // complete when the constructor ends
 };
 
 // The CPU's; a GPU's is make_cuda_backend (cuda/cuda.h). Throws Error.
 [[nodiscard]] std::unique_ptr<Backend> make_cpu_backend(const Checkpoint& checkpoint, const EngineOptions& options);
+
+// Throws Error (bad_file) if a text is empty, too long, or has an id or type that the model lacks.
+void check_text(const ModelSpec& spec, std::span<const int32_t> ids, std::span<const uint8_t> types);
+
+// How many layers have weights of their own: those that spec.weights_of() names.
+[[nodiscard]] size_t distinct_layers(const ModelSpec& spec);
+// Throws Error (bad_file) for a value of a tensor that is not finite; `first` is the number of the first.
+void check_finite(const std::string& tensor, std::span<const float> values, size_t first = 0);
 
 // The site after `layer`, from 1; -1: there is none.
 [[nodiscard]] int site_after(const ExitLayout& exits, int layer) noexcept;

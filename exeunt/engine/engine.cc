@@ -12,7 +12,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/engine/backend.h"
-#include "exeunt/engine/check_text.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 
@@ -52,6 +51,20 @@ class Countdown {
 // Copies `values` to row `row` of an array of rows; the array is sized beforehand or stays empty.
 void put_row(std::vector<float>& array, size_t row, std::span<const float> values) {
   std::copy(values.begin(), values.end(), array.begin() + static_cast<ptrdiff_t>(row * values.size()));
+}
+
+// Runs passes and waits for all of them; each is handed to `keep`. Throws what failed.
+template <class Keep>
+void run_passes(Backend& backend, std::span<const Encoding> texts, PassRequest request,
+                const std::function<void(int64_t)>& advance, Keep keep) {
+  for (const Encoding& text : texts) check_text(backend.info().spec, text.ids, text.types);
+  Countdown countdown(texts.size());
+  request.done = [&](size_t i, Engine::FullPass&& pass, const std::exception_ptr& failure) {
+    if (!failure) keep(i, std::move(pass));
+    countdown.done(failure, advance);
+  };
+  backend.run_passes(texts, std::make_shared<const PassRequest>(std::move(request)));
+  countdown.wait();
 }
 
 void check_ask(const ExitLayout& exits, const Ask& ask) {
@@ -95,7 +108,7 @@ std::string_view name_of(StopReason reason) noexcept {
 
 Engine::Engine(const Checkpoint& checkpoint, const EngineOptions& options)
     : Engine(make_backend(checkpoint, options)) {}
-Engine::Engine(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
+Engine::Engine(std::unique_ptr<Backend> backend) : backend_(std::move(backend)), info_(backend_->info()) {}
 Engine::~Engine() = default;
 
 std::shared_ptr<const BoundPolicy> Engine::bind(const PolicySpec& policy, std::vector<float> exit_rates) const {
@@ -165,36 +178,23 @@ std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& a
 }
 
 Engine::FullPass Engine::full_pass(const Encoding& text) {
-  check_text(spec(), text.ids, text.types);
   FullPass out;
-  Countdown countdown(1);
-  const auto done = [&](size_t, FullPass&& pass, const std::exception_ptr& failure) {
-    out = std::move(pass);
-    countdown.done(failure);
-  };
-  backend_->full_passes({&text, 1}, {.rows = true, .alone = true}, done);
-  countdown.wait();
+  run_passes(*backend_, {&text, 1}, {.depth = spec().layers, .row_0 = true, .alone = true}, {},
+             [&](size_t, FullPass&& pass) { out = std::move(pass); });
   return out;
 }
 
 std::vector<float> Engine::layer_rows(std::span<const Encoding> texts, int depth, const TakeRows& take,
                                       const std::function<void(int64_t)>& advance) {
   check(depth >= 1 && depth <= spec().layers, "as many layers as the model has");
-  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
   std::vector<float> logits;
   if (depth == spec().layers) logits.resize(texts.size() * static_cast<size_t>(exits().outputs));
-  Countdown countdown(texts.size());
-  const auto done = [&](size_t i, std::span<const float> values, const std::exception_ptr& failure) {
-    if (!failure) put_row(logits, i, values);
-    countdown.done(failure, advance);
-  };
-  backend_->layer_rows(texts, depth, take, done);
-  countdown.wait();
+  run_passes(*backend_, texts, {.depth = depth, .take = take}, advance,
+             [&](size_t i, FullPass&& pass) { put_row(logits, i, pass.logits); });
   return logits;
 }
 
 ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance) {
-  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
   ExitTrace trace;
   trace.info.engine = name();
   trace.info.precision = name_of(precision());
@@ -208,18 +208,12 @@ ExitTrace Engine::trace(std::span<const Encoding> texts, const std::function<voi
   if (exits().lte) trace.lte.resize(trace.rows * exit_count);
   if (exits().last_ramp) trace.ramp.resize(trace.rows * width);
   trace.lengths.resize(trace.rows);
-  Countdown countdown(texts.size());
-  const auto done = [&](size_t i, FullPass&& pass, const std::exception_ptr& failure) {
+  run_passes(*backend_, texts, {.depth = spec().layers}, advance, [&](size_t i, FullPass&& pass) {
     trace.lengths[i] = static_cast<int32_t>(texts[i].ids.size());
-    if (!failure) {
-      put_row(trace.logits, i, pass.logits);
-      put_row(trace.lte, i, pass.lte);
-      put_row(trace.ramp, i, pass.ramp);
-    }
-    countdown.done(failure, advance);
-  };
-  backend_->full_passes(texts, {}, done);
-  countdown.wait();
+    put_row(trace.logits, i, pass.logits);
+    put_row(trace.lte, i, pass.lte);
+    put_row(trace.ramp, i, pass.ramp);
+  });
   return trace;
 }
 
@@ -227,32 +221,8 @@ std::string engine_name(const Kernels& kernels) {
   return fmt::format("cpu/{}", kernels.name);
 }
 
-const ModelSpec& Engine::spec() const noexcept {
-  return backend_->spec();
-}
-const ExitLayout& Engine::exits() const noexcept {
-  return backend_->exits();
-}
-Precision Engine::precision() const noexcept {
-  return backend_->precision();
-}
-const Kernels& Engine::kernels() const noexcept {
-  return backend_->kernels();
-}
-const EngineTraits& Engine::traits() const noexcept {
-  return backend_->traits();
-}
-int Engine::pack_rows() const noexcept {
-  return backend_->pack_rows();
-}
-int Engine::threads() const noexcept {
-  return backend_->threads();
-}
 size_t Engine::waiting() const noexcept {
   return backend_->waiting();
-}
-size_t Engine::weight_bytes() const noexcept {
-  return backend_->weight_bytes();
 }
 
 }  // namespace exeunt

@@ -63,6 +63,17 @@ struct EngineOptions {
   Clock::time_point (*now)() = &Clock::now;  // the clock of deadlines
 };
 
+// What an engine is, known when it is made.
+struct EngineInfo {
+  ModelSpec spec = {};
+  ExitLayout exits = {};
+  Precision precision = Precision::fp32;
+  EngineTraits traits = {};
+  const Kernels* kernels = nullptr;  // the CPU's, wherever the model runs
+  int threads = 0, pack_rows = 0;
+  size_t weight_bytes = 0;  // packed
+};
+
 // Numbers of texts that reached each evaluated exit and left there, counted live.
 struct ExitCounts {
   std::array<std::atomic<uint32_t>, kMaxExits> reached{}, left{};
@@ -171,21 +182,22 @@ class Engine {
   [[nodiscard]] std::vector<float> layer_rows(std::span<const Encoding> texts, int depth, const TakeRows& take,
                                               const std::function<void(int64_t)>& advance = {});
 
-  [[nodiscard]] const ModelSpec& spec() const noexcept;
-  [[nodiscard]] const ExitLayout& exits() const noexcept;
-  [[nodiscard]] Precision precision() const noexcept;
-  [[nodiscard]] const Kernels& kernels() const noexcept;  // the CPU's, wherever the model runs
-  [[nodiscard]] const EngineTraits& traits() const noexcept;
+  [[nodiscard]] const ModelSpec& spec() const noexcept { return info_.spec; }
+  [[nodiscard]] const ExitLayout& exits() const noexcept { return info_.exits; }
+  [[nodiscard]] Precision precision() const noexcept { return info_.precision; }
+  [[nodiscard]] const Kernels& kernels() const noexcept { return *info_.kernels; }
+  [[nodiscard]] const EngineTraits& traits() const noexcept { return info_.traits; }
   [[nodiscard]] const std::string& name() const noexcept { return traits().name; }  // "cpu/avx512"
-  [[nodiscard]] int threads() const noexcept;
-  [[nodiscard]] int pack_rows() const noexcept;
-  [[nodiscard]] size_t waiting() const noexcept;       // texts submitted and not begun
-  [[nodiscard]] size_t weight_bytes() const noexcept;  // packed
+  [[nodiscard]] int threads() const noexcept { return info_.threads; }
+  [[nodiscard]] int pack_rows() const noexcept { return info_.pack_rows; }
+  [[nodiscard]] size_t weight_bytes() const noexcept { return info_.weight_bytes; }
+  [[nodiscard]] size_t waiting() const noexcept;  // texts submitted and not begun
 
  private:
   Ticket enqueue(TextSource source, const Ask& ask, Done done);
 
   std::unique_ptr<Backend> backend_;
+  const EngineInfo& info_;  // the backend's
 };
 
 }  // namespace exeunt

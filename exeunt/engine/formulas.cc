@@ -2,8 +2,10 @@
 #include "exeunt/engine/formulas.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <numbers>
 
 #include "exeunt/base/error.h"
@@ -11,13 +13,26 @@
 namespace exeunt {
 namespace {
 
-void add(std::span<float> sum, std::span<const float> other) noexcept {
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
+constexpr size_t kColumns = 32;  // outputs per panel
+constexpr size_t kRows = 2;      // rows that share one pass over a panel
+
+// out[r][c] += sum over k of in[r][k] panel[k][c]. `Rows` is a constant so that the sums stay in registers.
+template <size_t Rows>
+void add_products(const float* in, size_t inputs, const float* panel, float* out) {
+  float sums[Rows][kColumns];
+  std::memcpy(sums, out, sizeof sums);
+  for (size_t k = 0; k < inputs; ++k, panel += kColumns) {
+    for (size_t r = 0; r < Rows; ++r) {
+      const float x = in[r * inputs + k];
+      for (size_t c = 0; c < kColumns; ++c) sums[r][c] += x * panel[c];
+    }
+  }
+  std::memcpy(out, sums, sizeof sums);
 }
 
 std::vector<float> mean_row(std::span<const float> rows, size_t hidden) {
   std::vector<float> mean(rows.begin(), rows.begin() + static_cast<ptrdiff_t>(hidden));
-  for (size_t at = hidden; at < rows.size(); at += hidden) add(mean, rows.subspan(at, hidden));
+  for (size_t at = hidden; at < rows.size(); at += hidden) add_to(mean, rows.subspan(at, hidden));
   const size_t count = rows.size() / hidden;
   for (float& value : mean) value /= static_cast<float>(count);
   return mean;
@@ -32,6 +47,48 @@ std::vector<float> max_row(std::span<const float> rows, size_t hidden) {
 }
 
 }  // namespace
+
+Linear::Linear(const TensorView& weight, const TensorView& bias) : bias_(to_floats(bias)) {
+  check(weight.shape.size() == 2 && weight.shape[0] == static_cast<int64_t>(bias_.size()), "linear: shapes disagree");
+  outputs_ = static_cast<int>(weight.shape[0]);
+  inputs_ = static_cast<int>(weight.shape[1]);
+  const auto outputs = static_cast<size_t>(outputs_), inputs = static_cast<size_t>(inputs_);
+  const size_t panels = (outputs + kColumns - 1) / kColumns;
+  const std::vector<float> plain = to_floats(weight);
+  panels_.assign(panels * inputs * kColumns, 0.0F);
+  bias_.resize(panels * kColumns, 0.0F);
+  for (size_t o = 0; o < outputs; ++o) {
+    float* panel = panels_.data() + o / kColumns * inputs * kColumns;
+    for (size_t k = 0; k < inputs; ++k) panel[k * kColumns + o % kColumns] = plain[o * inputs + k];
+  }
+}
+
+std::vector<float> Linear::operator()(std::span<const float> rows) const {
+  const auto outputs = static_cast<size_t>(outputs_), inputs = static_cast<size_t>(inputs_);
+  check(inputs > 0 && rows.size() % inputs == 0, "linear: the input is not a number of whole rows");
+  const size_t count = rows.size() / inputs;
+  std::vector<float> out(count * outputs);
+  std::array<float, kRows * kColumns> block;
+  for (size_t begin = 0; begin < outputs; begin += kColumns) {
+    const float* panel = panels_.data() + begin * inputs;
+    const size_t columns = std::min(kColumns, outputs - begin);
+    for (size_t row = 0; row < count;) {
+      const size_t height = count - row >= kRows ? kRows : 1;
+      for (size_t r = 0; r < height; ++r) std::copy_n(bias_.data() + begin, kColumns, block.data() + r * kColumns);
+      const float* in = rows.data() + row * inputs;
+      if (height == kRows) {
+        add_products<kRows>(in, inputs, panel, block.data());
+      } else {
+        add_products<1>(in, inputs, panel, block.data());
+      }
+      for (size_t r = 0; r < height; ++r) {
+        std::copy_n(block.data() + r * kColumns, columns, out.data() + (row + r) * outputs + begin);
+      }
+      row += height;
+    }
+  }
+  return out;
+}
 
 float gelu(float x) noexcept {
   return 0.5F * x * (1.0F + std::erf(x / std::numbers::sqrt2_v<float>));
@@ -71,6 +128,10 @@ void activate(PoolerActivation activation, std::span<float> values) noexcept {
     case PoolerActivation::gelu:
       return activate(Activation::gelu, values);
   }
+}
+
+void add_to(std::span<float> sum, std::span<const float> other) noexcept {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
 }
 
 void tanh_all(std::span<float> values) noexcept {
@@ -182,27 +243,15 @@ std::vector<float> attend(const AttentionInput& input) {
 std::vector<float> pool_input(std::span<const float> rows, int hidden, PoolInput kind) {
   const auto width = static_cast<size_t>(hidden);
   check(!rows.empty() && rows.size() % width == 0, "pool_input: no whole rows");
-  const auto sum = [](std::vector<float> a, const std::vector<float>& b) {
-    add(a, b);
-    return a;
+  std::vector<float> out;
+  const auto join = [&](std::vector<float> part) {
+    if (out.empty()) return out.swap(part);
+    add_to(out, part);
   };
-  const auto first = [&] { return std::vector<float>(rows.begin(), rows.begin() + hidden); };
-  switch (kind) {
-    case PoolInput::cls:
-      return first();
-    case PoolInput::mean:
-      return mean_row(rows, width);
-    case PoolInput::max:
-      return max_row(rows, width);
-    case PoolInput::cls_mean:
-      return sum(first(), mean_row(rows, width));
-    case PoolInput::cls_max:
-      return sum(first(), max_row(rows, width));
-    case PoolInput::mean_max:
-      return sum(mean_row(rows, width), max_row(rows, width));
-  }
-  check(false, "pool_input: unknown pool input");
-  return {};
+  if (pools_first(kind)) join({rows.begin(), rows.begin() + hidden});
+  if (pools_mean(kind)) join(mean_row(rows, width));
+  if (pools_max(kind)) join(max_row(rows, width));
+  return out;
 }
 
 std::vector<float> reader_input(std::span<const float> rows, std::span<const float> query) {

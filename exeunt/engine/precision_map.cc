@@ -88,13 +88,10 @@ PrecisionMap parse_precision_map(std::string_view text, const std::string& where
   return precision_map_of(parse_json(text, where), where, spec);
 }
 
-PrecisionMap read_precision_map(const ReadPath& path, const ModelSpec& spec) {
-  return precision_map_of(read_json(path), path.string(), spec);
-}
-
 PrecisionMap find_precision_map(const std::filesystem::path& folder, const ModelSpec& spec) {
   if (folder.empty() || !path_exists(folder / kPrecisionFile)) return {};
-  return read_precision_map(ReadPath::in(folder, kPrecisionFile), spec);
+  const ReadPath path = ReadPath::in(folder, kPrecisionFile);
+  return precision_map_of(read_json(path), path.string(), spec);
 }
 
 std::string precision_map_text(const PrecisionMap& map) {

@@ -38,7 +38,6 @@ struct PrecisionMap {
 [[nodiscard]] bool is_matrix(const std::vector<std::string>& of_layers, std::string_view matrix);
 
 // Throws Error (bad_file) for unknown fields, precisions and matrices.
-[[nodiscard]] PrecisionMap read_precision_map(const ReadPath& path, const ModelSpec& spec);
 [[nodiscard]] PrecisionMap parse_precision_map(std::string_view text, const std::string& where, const ModelSpec& spec);
 [[nodiscard]] std::string precision_map_text(const PrecisionMap& map);
 

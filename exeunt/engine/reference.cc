@@ -2,264 +2,171 @@
 #include "exeunt/engine/reference.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/engine/check_text.h"
+#include "exeunt/engine/backend.h"
 #include "exeunt/engine/formulas.h"
-#include "exeunt/engine/linear.h"
 #include "exeunt/model/schema.h"
 
 namespace exeunt {
 namespace {
 
-// Biases that a model does not have are zeros here.
-std::vector<float> floats_or_zeros(const Checkpoint& checkpoint, const std::string& name, int64_t size) {
-  const TensorView* view = checkpoint.find(name);
-  return view != nullptr ? to_floats(*view) : std::vector<float>(static_cast<size_t>(size), 0.0F);
-}
-
-Linear linear(const Checkpoint& checkpoint, const std::string& name) {
-  const TensorView& weight = checkpoint.get(name + ".weight");
-  const std::vector<float> bias = floats_or_zeros(checkpoint, name + ".bias", weight.shape[0]);
-  return {weight, view_of(DType::f32, bias)};
-}
-
-NormWeights norm(const Checkpoint& checkpoint, const std::string& name) {
-  const TensorView& weight = checkpoint.get(name + ".weight");
-  return {.weight = to_floats(weight),
-          .bias = floats_or_zeros(checkpoint, name + ".bias", weight.shape[0]),
-          .epsilon = checkpoint.spec().norm_eps};
-}
-
-struct Embeddings {
-  explicit Embeddings(const Checkpoint& checkpoint)
-      : word(to_floats(checkpoint.get("embeddings.word.weight"))), norm(exeunt::norm(checkpoint, "embeddings.norm")) {
-    const ModelSpec& spec = checkpoint.spec();
-    if (spec.position_table) position = to_floats(checkpoint.get("embeddings.position.weight"));
-    if (spec.segments > 0) segment = to_floats(checkpoint.get("embeddings.segment.weight"));
-    if (spec.embedding_projection) project = linear(checkpoint, "embeddings.project");
-  }
-
-  std::vector<float> word, position = {}, segment = {};
-  NormWeights norm;
-  std::optional<Linear> project = {};
-};
-
-// What layers know of positions, beside the embeddings.
-struct Positions {
-  explicit Positions(const Checkpoint& checkpoint) {
-    const ModelSpec& spec = checkpoint.spec();
-    if (spec.rotary_base > 0) {
-      rotation.emplace(spec.rotary_base, spec.head_width(), spec.positions);
-      local_rotation.emplace(spec.local_rotary_base, spec.head_width(), spec.positions);
-    }
-    if (spec.relative_buckets > 0) {
-      buckets.emplace(spec);
-      distances = to_floats(checkpoint.get("relative.weight"));
-      layer_norm(distances, norm(checkpoint, "relative.norm"));
-    }
-  }
-
-  std::optional<Rotation> rotation = {}, local_rotation = {};
-  std::optional<DistanceBuckets> buckets = {};
-  std::vector<float> distances = {};  // [2 · buckets, hidden]
-};
-
-struct Layer {
-  Layer(const Checkpoint& checkpoint, const std::string& prefix, const Positions& positions)
-      : query(linear(checkpoint, prefix + ".query")),
-        key(linear(checkpoint, prefix + ".key")),
-        value(linear(checkpoint, prefix + ".value")),
-        output(linear(checkpoint, prefix + ".output")),
-        ffn1(linear(checkpoint, prefix + ".ffn1")),
-        ffn2(linear(checkpoint, prefix + ".ffn2")),
-        ffn_norm(norm(checkpoint, prefix + ".ffn_norm")) {
-    if (checkpoint.find(prefix + ".attention_norm.weight") != nullptr) {
-      attention_norm = norm(checkpoint, prefix + ".attention_norm");
-    }
-    if (checkpoint.spec().gated) gate = linear(checkpoint, prefix + ".gate");
-    if (!positions.distances.empty()) {
-      distance_keys = key(positions.distances);
-      distance_queries = query(positions.distances);
-    }
-  }
-
-  Linear query, key, value, output;
-  std::optional<NormWeights> attention_norm = {};
-  Linear ffn1, ffn2;
-  std::optional<Linear> gate = {};
-  NormWeights ffn_norm;
-  std::vector<float> distance_keys = {}, distance_queries = {};
-};
-
-struct Classifier {
-  Linear outer;
-  std::optional<Linear> inner;  // fc2: logits = inner(tanh(outer v))
-};
-
-struct Pooler {
-  Linear map;
-  std::optional<NormWeights> norm;
-};
-
-struct Heads {
-  explicit Heads(const Checkpoint& checkpoint) {
-    const ExitLayout& layout = checkpoint.exits();
-    for (int r = 0; r < layout.readers(); ++r) {
-      readers.push_back(to_floats(checkpoint.get(fmt::format("exits.reader.{}.weight", r))));
-    }
-    for (int p = 0; p < layout.poolers(); ++p) {
-      const std::string name = fmt::format("exits.pooler.{}", p);
-      poolers.push_back({linear(checkpoint, name), std::nullopt});
-      if (checkpoint.find(name + ".norm.weight") != nullptr) poolers.back().norm = norm(checkpoint, name + ".norm");
-    }
-    if (checkpoint.spec().pre_norm) final_norm = norm(checkpoint, "final_norm");
-    for (int c = 0; c < layout.classifiers(); ++c) {
-      const std::string name = fmt::format("exits.classifier.{}", c);
-      classifiers.push_back({linear(checkpoint, name), std::nullopt});
-      if (layout.inner) classifiers.back().inner = linear(checkpoint, name + ".inner");
-    }
-    if (layout.lte) lte = linear(checkpoint, "exits.lte");
-  }
-
-  std::vector<std::vector<float>> readers = {};
-  std::optional<NormWeights> final_norm = {};
-  std::vector<Pooler> poolers = {};
-  std::vector<Classifier> classifiers = {};
-  std::optional<Linear> lte = {};
-};
-
-std::vector<float> embed(const Embeddings& tables, const ModelSpec& spec, std::span<const int32_t> ids,
-                         std::span<const uint8_t> types) {
-  const auto width = static_cast<size_t>(spec.embedding);
-  std::vector<float> rows(ids.size() * width);
-  for (size_t t = 0; t < ids.size(); ++t) {
-    const float* word = tables.word.data() + static_cast<size_t>(ids[t]) * width;
-    float* row = rows.data() + t * width;
-    std::copy_n(word, width, row);
-    if (!tables.segment.empty()) {
-      const float* segment = tables.segment.data() + types[t] * width;
-      for (size_t c = 0; c < width; ++c) row[c] += segment[c];
-    }
-    if (!tables.position.empty()) {
-      const float* position = tables.position.data() + (t + static_cast<size_t>(spec.position_offset)) * width;
-      for (size_t c = 0; c < width; ++c) row[c] += position[c];
-    }
-  }
-  layer_norm(rows, tables.norm);
-  return tables.project ? (*tables.project)(rows) : rows;
-}
-
-void add_to(std::span<float> sum, std::span<const float> other) {
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
-}
-
-std::vector<float> normed(std::span<const float> rows, const std::optional<NormWeights>& norm) {
-  std::vector<float> out(rows.begin(), rows.end());
-  if (norm) layer_norm(out, *norm);
-  return out;
-}
-
-// What attention adds to `rows`, before any norm that follows.
-std::vector<float> attention_half(const Layer& layer, const ModelSpec& spec, const Positions& positions, bool local,
-                                  std::span<const float> rows) {
-  std::vector<float> query = layer.query(rows), key = layer.key(rows);
-  const std::vector<float> value = layer.value(rows);
-  if (positions.rotation) {
-    const Rotation& rotation = local ? *positions.local_rotation : *positions.rotation;
-    rotate(query, spec.hidden, rotation);
-    rotate(key, spec.hidden, rotation);
-  }
-  return layer.output(attend({.query = query,
-                              .key = key,
-                              .value = value,
-                              .hidden = spec.hidden,
-                              .heads = spec.heads,
-                              .window = local ? spec.window : 0,
-                              .buckets = positions.buckets ? &*positions.buckets : nullptr,
-                              .distance_keys = layer.distance_keys,
-                              .distance_queries = layer.distance_queries}));
-}
-
-std::vector<float> feed_forward_half(const Layer& layer, const ModelSpec& spec, std::span<const float> rows) {
-  std::vector<float> inner = layer.ffn1(rows);
-  activate(spec.activation, inner);
-  if (layer.gate) {
-    const std::vector<float> gate = (*layer.gate)(rows);
-    for (size_t i = 0; i < inner.size(); ++i) inner[i] *= gate[i];
-  }
-  return layer.ffn2(inner);
-}
-
-std::vector<float> run_layer(const Layer& layer, const ModelSpec& spec, const Positions& positions, int index,
-                             std::span<const float> rows) {
-  const bool local = spec.is_local(index);
-  if (spec.pre_norm) {
-    std::vector<float> attention = attention_half(layer, spec, positions, local, normed(rows, layer.attention_norm));
-    add_to(attention, rows);
-    std::vector<float> out = feed_forward_half(layer, spec, normed(attention, layer.ffn_norm));
-    add_to(out, attention);
-    return out;
-  }
-  std::vector<float> attention = attention_half(layer, spec, positions, local, rows);
-  add_to(attention, rows);
-  layer_norm(attention, *layer.attention_norm);
-  std::vector<float> out = feed_forward_half(layer, spec, attention);
-  add_to(out, attention);
-  layer_norm(out, layer.ffn_norm);
-  return out;
-}
-
-ReferenceExit run_exit(const Heads& heads, const ExitLayout& layout, const ExitSite& site, std::span<const float> rows,
-                       int hidden) {
-  ReferenceExit out{.after = site.after};
-  const std::vector<float> read = normed(rows, heads.final_norm);
-  out.input = site.reader ? reader_input(read, heads.readers[static_cast<size_t>(*site.reader)])
-                          : pool_input(read, hidden, layout.input);
-  out.pooled = out.input;
-  if (site.pooler) {
-    const Pooler& pooler = heads.poolers[static_cast<size_t>(*site.pooler)];
-    out.pooled = pooler.map(out.input);
-    activate(site.reader ? PoolerActivation::tanh : layout.pooler.activation, out.pooled);
-    if (pooler.norm) layer_norm(out.pooled, *pooler.norm);
-  }
-  const Classifier& classifier = heads.classifiers[static_cast<size_t>(site.classifier)];
-  out.logits = classifier.outer(out.pooled);
-  if (classifier.inner) {
-    tanh_all(out.logits);
-    out.logits = (*classifier.inner)(out.logits);
-  }
-  if (heads.lte) out.lte = sigmoid((*heads.lte)(out.pooled)[0]);
-  return out;
+// Rows that are looked up, not a matrix that is multiplied by.
+bool is_table(const std::string& name) {
+  return name == "relative" || name.starts_with("exits.reader.") ||
+         (name.starts_with("embeddings.") && name != "embeddings.project" && name != "embeddings.norm");
 }
 
 }  // namespace
 
+// Every weight by its name in schema(), without the ending. Biases that a model does not have are zeros.
 struct Reference::Weights {
-  explicit Weights(const Checkpoint& checkpoint)
-      : spec(checkpoint.spec()),
-        exits(checkpoint.exits()),
-        embeddings(checkpoint),
-        positions(checkpoint),
-        heads(checkpoint) {
-    // Shared layers are read once.
-    for (int i = 0; i < spec.layers; ++i) {
-      if (spec.weights_of(i) == static_cast<int>(layers.size())) {
-        layers.emplace_back(checkpoint, layer_prefix(spec, i), positions);
+  explicit Weights(const Checkpoint& checkpoint) : spec(checkpoint.spec()), exits(checkpoint.exits()) {
+    constexpr std::string_view kEnding = ".weight";
+    for (const TensorInfo& info : schema(spec, exits)) {
+      const TensorView* weight = checkpoint.find(info.name);
+      if (weight == nullptr || !info.name.ends_with(kEnding)) continue;
+      const std::string name = info.name.substr(0, info.name.size() - kEnding.size());
+      const TensorView* bias = checkpoint.find(name + ".bias");
+      const std::vector<float> zeros(static_cast<size_t>(weight->shape[0]), 0.0F);
+      if (is_table(name)) {
+        tables.emplace(name, to_floats(*weight));
+      } else if (weight->shape.size() == 2) {
+        linears.emplace(name, Linear(*weight, bias != nullptr ? *bias : view_of(DType::f32, zeros)));
+      } else {
+        norms.emplace(name, NormWeights{.weight = to_floats(*weight),
+                                        .bias = bias != nullptr ? to_floats(*bias) : zeros,
+                                        .epsilon = spec.norm_eps});
       }
     }
+    if (spec.rotary_base > 0) {
+      rotation.emplace(spec.rotary_base, spec.head_width(), spec.positions);
+      local_rotation.emplace(spec.local_rotary_base, spec.head_width(), spec.positions);
+    }
+    if (spec.relative_buckets == 0) return;
+    buckets.emplace(spec);
+    const std::vector<float> distances = normed(tables.at("relative"), "relative.norm");
+    for (int i = 0; i < spec.layers; ++i) {
+      const std::string layer = layer_prefix(spec, i);
+      if (tables.contains(layer + ".distance_keys")) continue;  // shared layers
+      tables.emplace(layer + ".distance_keys", linears.at(layer + ".key")(distances));
+      tables.emplace(layer + ".distance_queries", linears.at(layer + ".query")(distances));
+    }
+  }
+
+  // A copy of `rows`, normalised if the model has that norm.
+  [[nodiscard]] std::vector<float> normed(std::span<const float> rows, const std::string& norm) const {
+    std::vector<float> out(rows.begin(), rows.end());
+    if (const auto found = norms.find(norm); found != norms.end()) layer_norm(out, found->second);
+    return out;
+  }
+
+  [[nodiscard]] std::vector<float> embed(std::span<const int32_t> ids, std::span<const uint8_t> types) const {
+    const auto width = static_cast<size_t>(spec.embedding);
+    std::vector<float> rows(ids.size() * width);
+    const auto add = [&](const char* name, size_t t, size_t row) {
+      const auto table = tables.find(name);
+      if (table != tables.end()) add_to({rows.data() + t * width, width}, {table->second.data() + row * width, width});
+    };
+    for (size_t t = 0; t < ids.size(); ++t) {
+      std::copy_n(tables.at("embeddings.word").data() + static_cast<size_t>(ids[t]) * width, width,
+                  rows.data() + t * width);
+      add("embeddings.segment", t, types[t]);
+      add("embeddings.position", t, t + static_cast<size_t>(spec.position_offset));
+    }
+    layer_norm(rows, norms.at("embeddings.norm"));
+    return spec.embedding_projection ? linears.at("embeddings.project")(rows) : rows;
+  }
+
+  // What attention adds to `rows`, before any norm that follows.
+  [[nodiscard]] std::vector<float> attention_half(int index, std::span<const float> rows) const {
+    const std::string layer = layer_prefix(spec, index);
+    std::vector<float> query = linears.at(layer + ".query")(rows), key = linears.at(layer + ".key")(rows);
+    const std::vector<float> value = linears.at(layer + ".value")(rows);
+    const bool local = spec.is_local(index);
+    if (rotation) {
+      const Rotation& turns = local ? *local_rotation : *rotation;
+      rotate(query, spec.hidden, turns);
+      rotate(key, spec.hidden, turns);
+    }
+    AttentionInput input{.query = query,
+                         .key = key,
+                         .value = value,
+                         .hidden = spec.hidden,
+                         .heads = spec.heads,
+                         .window = local ? spec.window : 0};
+    if (buckets) {
+      input.buckets = &*buckets;
+      input.distance_keys = tables.at(layer + ".distance_keys");
+      input.distance_queries = tables.at(layer + ".distance_queries");
+    }
+    return linears.at(layer + ".output")(attend(input));
+  }
+
+  [[nodiscard]] std::vector<float> feed_forward_half(int index, std::span<const float> rows) const {
+    const std::string layer = layer_prefix(spec, index);
+    std::vector<float> inner = linears.at(layer + ".ffn1")(rows);
+    activate(spec.activation, inner);
+    if (spec.gated) {
+      const std::vector<float> gate = linears.at(layer + ".gate")(rows);
+      for (size_t i = 0; i < inner.size(); ++i) inner[i] *= gate[i];
+    }
+    return linears.at(layer + ".ffn2")(inner);
+  }
+
+  [[nodiscard]] std::vector<float> run_layer(int index, std::span<const float> rows) const {
+    const std::string layer = layer_prefix(spec, index), first = layer + ".attention_norm",
+                      second = layer + ".ffn_norm";
+    if (spec.pre_norm) {
+      std::vector<float> attention = attention_half(index, normed(rows, first));
+      add_to(attention, rows);
+      std::vector<float> out = feed_forward_half(index, normed(attention, second));
+      add_to(out, attention);
+      return out;
+    }
+    std::vector<float> attention = attention_half(index, rows);
+    add_to(attention, rows);
+    layer_norm(attention, norms.at(first));
+    std::vector<float> out = feed_forward_half(index, attention);
+    add_to(out, attention);
+    layer_norm(out, norms.at(second));
+    return out;
+  }
+
+  [[nodiscard]] ReferenceExit run_exit(const ExitSite& site, std::span<const float> rows) const {
+    ReferenceExit out{.after = site.after};
+    const std::vector<float> read = normed(rows, "final_norm");
+    out.input = site.reader ? reader_input(read, tables.at(fmt::format("exits.reader.{}", *site.reader)))
+                            : pool_input(read, spec.hidden, exits.input);
+    out.pooled = out.input;
+    if (site.pooler) {
+      const std::string pooler = fmt::format("exits.pooler.{}", *site.pooler);
+      out.pooled = linears.at(pooler)(out.input);
+      activate(site.reader ? PoolerActivation::tanh : exits.pooler.activation, out.pooled);
+      out.pooled = normed(out.pooled, pooler + ".norm");
+    }
+    const std::string classifier = fmt::format("exits.classifier.{}", site.classifier);
+    out.logits = linears.at(classifier)(out.pooled);
+    if (exits.inner) {
+      tanh_all(out.logits);
+      out.logits = linears.at(classifier + ".inner")(out.logits);
+    }
+    if (exits.lte) out.lte = sigmoid(linears.at("exits.lte")(out.pooled)[0]);
+    return out;
   }
 
   ModelSpec spec;
   ExitLayout exits;
-  Embeddings embeddings;
-  Positions positions;
-  std::vector<Layer> layers = {};
-  Heads heads;
+  std::map<std::string, Linear> linears = {};
+  std::map<std::string, NormWeights> norms = {};
+  std::map<std::string, std::vector<float>> tables = {};  // and, per layer, the keys and queries of all distances
+  std::optional<Rotation> rotation = {}, local_rotation = {};
+  std::optional<DistanceBuckets> buckets = {};
 };
 
 Reference::Reference(const Checkpoint& checkpoint) : weights_(std::make_unique<const Weights>(checkpoint)) {}
@@ -280,19 +187,17 @@ ReferenceOutput Reference::run(std::span<const int32_t> ids, std::span<const uin
   const ExitLayout& layout = weights_->exits;
   check_text(spec, ids, types);
   ReferenceOutput out{.tokens = static_cast<int>(ids.size()), .hidden = spec.hidden};
-  std::vector<float> rows = embed(weights_->embeddings, spec, ids, types);
+  std::vector<float> rows = weights_->embed(ids, types);
   if (options.keep_rows) out.rows.push_back(rows);
   for (int layer = 1; layer <= std::min(spec.layers, options.max_layers); ++layer) {
-    const Layer& weights = weights_->layers[static_cast<size_t>(spec.weights_of(layer - 1))];
-    rows = run_layer(weights, spec, weights_->positions, layer - 1, rows);
+    rows = weights_->run_layer(layer - 1, rows);
     if (options.keep_rows) out.rows.push_back(rows);
     for (const ExitSite& site : layout.sites) {
-      if (site.after == layer) out.exits.push_back(run_exit(weights_->heads, layout, site, rows, spec.hidden));
+      if (site.after == layer) out.exits.push_back(weights_->run_exit(site, rows));
     }
     if (layer == spec.layers && layout.last_ramp) {
-      const ExitSite ramp{
-          .after = layer, .pooler = layout.last_ramp->pooler, .classifier = layout.last_ramp->classifier};
-      out.ramp = run_exit(weights_->heads, layout, ramp, rows, spec.hidden);
+      const auto& [pooler, classifier] = *layout.last_ramp;
+      out.ramp = weights_->run_exit({.after = layer, .pooler = pooler, .classifier = classifier}, rows);
     }
   }
   return out;

@@ -6,7 +6,7 @@
 //   with norms before (pre_norm): a_i = h + output(attend(query n, key n, value n)), n = norm(h);
 //                                 h_{i+1} = a + ffn2(act(ffn1 m) · gate m), m = norm(a); exits read final_norm(h)
 //   exit: x = row 0, or what pool_input or a reader says; v = tanh(pooler x); logits = classifier v
-// All arithmetic is fp32 in one fixed order (see linear.h and formulas.h), so a result depends neither on other
+// All arithmetic is fp32 in one fixed order (see formulas.h), so a result depends neither on other
 // texts nor on threads nor on the machine's vector width; only exp, erf and tanh are the C library's.
 #pragma once
 
@@ -59,7 +59,7 @@ class Reference {
   Reference(Reference&&) noexcept;
   Reference& operator=(Reference&&) noexcept;
 
-  // Throws Error for an invalid text (see check_text.h).
+  // Throws Error for an invalid text (see check_text in backend.h).
   // Safe to call from many threads.
   [[nodiscard]] ReferenceOutput run(std::span<const int32_t> ids, std::span<const uint8_t> types,
                                     const ReferenceOptions& options = {}) const;

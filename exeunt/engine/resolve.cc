@@ -57,38 +57,37 @@ int pack_rows_of(const Checkpoint& model, std::string_view precision, std::strin
 }
 
 // The entry for what runs; nothing, and a notice, where there is none.
-const PolicyEntry* usable_entry(StoredPolicies& source, const RunConditions& run, std::string_view precision,
-                                bool own_policy) {
-  if (!source.file) return nullptr;
-  const PolicyEntry* entry = source.file->find(run.engine, precision);
-  if (entry != nullptr) return entry;
+std::optional<PolicyEntry> usable_entry(StoredPolicies& source, const RunRequest& request, std::string_view engine,
+                                        std::string_view precision) {
+  if (!source.file) return std::nullopt;
+  if (const PolicyEntry* entry = source.file->find(engine, precision)) return *entry;
   if (source.named) throw_bad_file(source.path, "no entry for {}", precision);
-  if (own_policy)
+  if (request.policy.empty())
     source.notices.push_back(fmt::format("{}: no entry for {}; running at full depth", source.path, precision));
-  return nullptr;
+  return std::nullopt;
 }
 
 // Policy, certificate and promise under the conditions of the run.
-ResolvedPolicy decide(StoredPolicies source, const PolicyEntry* entry, const RunConditions& run,
+ResolvedPolicy decide(const StoredPolicies& source, const std::optional<PolicyEntry>& entry, const RunConditions& run,
                       const RunRequest& request, const std::optional<std::string>& native) {
   ResolvedPolicy out;
   const bool own = request.policy.empty() || source.named;
   PolicySpec rule = parse_policy("full");
   if (!own) {
     rule = parse_policy(request.policy);
-  } else if (entry != nullptr) {
+  } else if (entry) {
     rule = entry->policy;
   } else if (native && !source.file) {
     rule = parse_policy(*native);
     out.notices.push_back(fmt::format("policy {}, as the model's files ask for", *native));
   }
   rule.exits = request.exits;
-  out.policy = entry != nullptr ? entry->complete(rule) : rule;
+  out.policy = entry ? entry->complete(rule) : rule;
   const bool full = rule.rule == rule_of<FullRule>;
-  if (entry == nullptr) {
+  out.entry = entry;
+  if (!entry) {
     out.promise = no_promise("not certified");
   } else {
-    out.entry = *entry;
     PolicySpec bare = rule;
     bare.exits.clear();
     if (out.policy == entry->complete(bare)) out.exit_rates = entry->exit_rates(bare);
@@ -114,9 +113,9 @@ int trained_with(const fs::path& folder, const char* name) {
   return value.is_number_integer() ? std::clamp<int>(value.get<int>(), 0, 1 << 20) : 0;
 }
 
-int max_length_of(const Checkpoint& model, const PolicyEntry* entry, int requested) {
+int max_length_of(const Checkpoint& model, const std::optional<PolicyEntry>& entry, int requested) {
   int length = requested;
-  if (length == 0 && entry != nullptr && entry->certificate) length = entry->certificate->max_length;
+  if (length == 0 && entry && entry->certificate) length = entry->certificate->max_length;
   if (length == 0) length = trained_with(model.folder(), "max_length");
   if (length == 0) length = kDefaultMaxLength;
   return std::min(length, model.spec().max_tokens());
@@ -179,14 +178,10 @@ Resolved resolve(const Checkpoint& model, const RunRequest& request) {
                     .numerics = engine.numerics,
                     .precision_map = precision_map_sha256(out.exceptions).value_or(""),
                     .last_head = last_head_of(model)};
-  const bool own_policy = request.policy.empty() || names_file(request.policy);
-  const PolicyEntry* entry = usable_entry(source, run, name_of(out.precision), own_policy);
-  std::optional<PolicyEntry> kept;  // the source is handed on
-  if (entry != nullptr) kept = *entry;
-  entry = kept ? &*kept : nullptr;
+  const std::optional<PolicyEntry> entry = usable_entry(source, request, engine.name, name_of(out.precision));
   out.max_length = run.max_length = max_length_of(model, entry, request.max_length);
-  if (entry != nullptr && entry->certificate) run.tokenizer = tokenizer_sha256(model.folder());
-  static_cast<ResolvedPolicy&>(out) = decide(std::move(source), entry, run, request, model.native_policy());
+  if (entry && entry->certificate) run.tokenizer = tokenizer_sha256(model.folder());
+  static_cast<ResolvedPolicy&>(out) = decide(source, entry, run, request, model.native_policy());
   return out;
 }
 
@@ -199,11 +194,8 @@ ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, c
                           .max_length = trace.max_length,
                           .tokenizer = trace.tokenizer,
                           .last_head = trace.last_head};
-  const bool own_policy = request.policy.empty() || names_file(request.policy);
-  std::optional<PolicyEntry> kept;
-  if (const PolicyEntry* entry = usable_entry(source, run, trace.precision, own_policy)) kept = *entry;
-  return decide(std::move(source), kept ? &*kept : nullptr, run, request,
-                model != nullptr ? model->native_policy() : std::nullopt);
+  const std::optional<PolicyEntry> entry = usable_entry(source, request, trace.engine, trace.precision);
+  return decide(source, entry, run, request, model != nullptr ? model->native_policy() : std::nullopt);
 }
 
 std::vector<std::string> stored_promises(const PolicyFile& policies, const Checkpoint& model, const fs::path& folder) {

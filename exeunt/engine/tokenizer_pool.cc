@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "exeunt/engine/check_text.h"
-
 namespace exeunt {
 
 TokenizerPool::TokenizerPool(const ModelSpec& spec, int threads, Deliver deliver)

@@ -32,11 +32,18 @@ class CpuBackend final : public Backend {
  public:
   CpuBackend(const Checkpoint& checkpoint, const Kernels& kernels, const EngineOptions& options, int threads)
       : model_(checkpoint, kernels, pack_options(kernels, options, threads)),
-        traits_(engine_traits(Device{}, &kernels)),
         max_parallel_(std::min(threads, cpu_features().threads)),
         pool_({.threads = threads, .processors = cpu_features().threads, .help = options.split}) {
     const int rows = options.pack_rows > 0 ? options.pack_rows : default_pack_rows(kernels, model_.precision);
     for (int i = 0; i < threads; ++i) spaces_.emplace_back(model_, rows);
+    info_ = {.spec = model_.spec,
+             .exits = model_.exits,
+             .precision = model_.precision,
+             .traits = engine_traits(Device{}, &kernels),
+             .kernels = &kernels,
+             .threads = threads,
+             .pack_rows = rows,
+             .weight_bytes = model_.bytes()};
     context_ = {.model = &model_,
                 .spaces = spaces_,
                 .pack_rows = rows,
@@ -53,44 +60,18 @@ class CpuBackend final : public Backend {
     push(std::move(texts));
   }
 
-  void full_passes(std::span<const Encoding> encodings, PassOptions options, const PassDone& done) override {
+  void run_passes(std::span<const Encoding> encodings, const std::shared_ptr<const PassRequest>& request) override {
     Texts texts;
     texts.reserve(encodings.size());
-    for (size_t i = 0; i < encodings.size(); ++i) {
-      const auto done_here = [done, i](Engine::FullPass&& pass, const std::exception_ptr& failure) {
-        done(i, std::move(pass), failure);
-      };
-      texts.push_back(std::make_unique<FullRun>(model_, encodings[i], options, done_here));
-    }
+    for (size_t i = 0; i < encodings.size(); ++i)
+      texts.push_back(std::make_unique<PassRun>(model_, encodings[i], i, request));
     push(std::move(texts));
   }
 
-  void layer_rows(std::span<const Encoding> encodings, int depth, const Engine::TakeRows& take,
-                  const RowsDone& done) override {
-    Texts texts;
-    texts.reserve(encodings.size());
-    for (size_t i = 0; i < encodings.size(); ++i) {
-      const auto take_here = [take, i](int layer, std::span<const float> rows) { take(i, layer, rows); };
-      const auto done_here = [done, i](std::span<const float> logits, const std::exception_ptr& failure) {
-        done(i, logits, failure);
-      };
-      texts.push_back(std::make_unique<RowsRun>(model_, encodings[i], depth, take_here, done_here));
-    }
-    push(std::move(texts));
-  }
-
-  [[nodiscard]] const ModelSpec& spec() const noexcept override { return model_.spec; }
-  [[nodiscard]] const ExitLayout& exits() const noexcept override { return model_.exits; }
-  [[nodiscard]] Precision precision() const noexcept override { return model_.precision; }
-  [[nodiscard]] const EngineTraits& traits() const noexcept override { return traits_; }
-  [[nodiscard]] const Kernels& kernels() const noexcept override { return *model_.kernels; }
-  [[nodiscard]] int threads() const noexcept override { return pool_.threads(); }
-  [[nodiscard]] int pack_rows() const noexcept override { return context_.pack_rows; }
   [[nodiscard]] size_t waiting() const noexcept override {
     const std::scoped_lock lock(mutex_);
     return queue_.size();
   }
-  [[nodiscard]] size_t weight_bytes() const noexcept override { return model_.bytes(); }
 
  private:
   using Texts = std::vector<std::unique_ptr<TextRun>>;
@@ -174,7 +155,6 @@ class CpuBackend final : public Backend {
   }
 
   PackedModel model_;
-  EngineTraits traits_;
   std::vector<Workspace> spaces_ = {};
   std::atomic<double> row_seconds_{0};
   PackContext context_ = {};

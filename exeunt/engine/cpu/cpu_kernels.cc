@@ -9,12 +9,10 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/engine/cpu/tables.h"
 
 namespace exeunt {
-namespace {
 
-const Kernels& named(std::string_view name, std::string_view where) {
+const Kernels& kernels_named(std::string_view name, std::string_view where) {
   const std::vector<const Kernels*>& tables = all_kernels();
   const auto found = std::find_if(tables.begin(), tables.end(), [&](const Kernels* t) { return t->name == name; });
   if (found == tables.end()) {
@@ -30,8 +28,6 @@ const Kernels& named(std::string_view name, std::string_view where) {
   return **found;
 }
 
-}  // namespace
-
 const std::vector<const Kernels*>& all_kernels() {
   static const std::vector<const Kernels*> tables = {
       &kernel::kGeneric,
@@ -46,17 +42,14 @@ const std::vector<const Kernels*>& all_kernels() {
 }
 
 const Kernels& choose_kernels() {
-  if (const char* name = std::getenv("EXEUNT_ISA"); name != nullptr && *name != '\0') return named(name, "EXEUNT_ISA");
+  if (const char* name = std::getenv("EXEUNT_ISA"); name != nullptr && *name != '\0')
+    return kernels_named(name, "EXEUNT_ISA");
   const CpuFeatures features = cpu_features();
   const std::vector<const Kernels*>& tables = all_kernels();
   const auto best = std::find_if(tables.rbegin(), tables.rend(),
                                  [&](const Kernels* table) { return table->runs_on(features) && table->prepare(); });
   check(best != tables.rend(), "the generic kernels run everywhere");
   return **best;
-}
-
-const Kernels& kernels_named(std::string_view name) {
-  return named(name, "kernels");
 }
 
 }  // namespace exeunt

@@ -170,12 +170,23 @@ struct Kernels {
   return (weight.outputs + width - 1) / width;
 }
 
+// The kernel tables, one per source file. CMakeLists.txt selects those of a build.
+namespace kernel {
+extern const Kernels kGeneric;
+extern const Kernels kAvx2, kAvx512, kAvx512Vnni, kAvx512Bf16, kAmx;  // x86-64
+extern const Kernels kNeon, kNeonBf16I8mm;                            // aarch64
+
+// The int8 products of kNeon. Both read the same layout and give the same bits.
+void multiply_dot(const Product& product);       // by sdot, for processors with dotprod
+void multiply_widening(const Product& product);  // by smull and pairwise additions, for all
+}  // namespace kernel
+
 // All tables of this build, the most basic first.
 [[nodiscard]] const std::vector<const Kernels*>& all_kernels();
 
 // The best table this processor runs, or the one EXEUNT_ISA names. Throws Error: usage for an unknown name
 // (suggesting the nearest), resources for one this processor lacks.
 [[nodiscard]] const Kernels& choose_kernels();
-[[nodiscard]] const Kernels& kernels_named(std::string_view name);
+[[nodiscard]] const Kernels& kernels_named(std::string_view name, std::string_view where = "kernels");
 
 }  // namespace exeunt

@@ -26,16 +26,6 @@ void add_max(const LayerRows& rows, size_t width, float* out, float* largest) {
   for (size_t c = 0; c < width; ++c) out[c] += largest[c];
 }
 
-bool has_first(PoolInput input) {
-  return input == PoolInput::cls || input == PoolInput::cls_mean || input == PoolInput::cls_max;
-}
-bool has_mean(PoolInput input) {
-  return input == PoolInput::mean || input == PoolInput::cls_mean || input == PoolInput::mean_max;
-}
-bool has_max(PoolInput input) {
-  return input == PoolInput::max || input == PoolInput::cls_max || input == PoolInput::mean_max;
-}
-
 }  // namespace
 
 // `out` has room for two rows: a reader's is the second, and a mean or maximum is computed there.
@@ -60,9 +50,9 @@ void ExitHeads::gather(const ExitSite& site, const LayerRows& given, float* out)
   }
   const PoolInput input = model_.exits.input;
   std::fill_n(out, width, 0.0F);
-  if (has_first(input)) std::copy_n(rows.first, width, out);
-  if (has_mean(input)) add_mean(rows, width, out, out + width);
-  if (has_max(input)) add_max(rows, width, out, out + width);
+  if (pools_first(input)) std::copy_n(rows.first, width, out);
+  if (pools_mean(input)) add_mean(rows, width, out, out + width);
+  if (pools_max(input)) add_max(rows, width, out, out + width);
 }
 
 const float* ExitHeads::as_read(const LayerRows& rows) noexcept {
@@ -73,15 +63,10 @@ const float* ExitHeads::as_read(const LayerRows& rows) noexcept {
 }
 
 void ExitHeads::normalize(const PackedNorm& norm, int columns, float* rows, int count) const noexcept {
-  model_.kernels->normalize({.data = rows,
-                             .stride = static_cast<size_t>(columns),
-                             .columns = columns,
-                             .weight = norm.weight,
-                             .bias = norm.bias,
-                             .epsilon = model_.spec.norm_eps,
-                             .next = {},
-                             .row = 0,
-                             .rows = count});
+  Normalization call = model_.normalization(norm, columns);
+  call.data = rows;
+  call.rows = count;
+  model_.kernels->normalize(call);
 }
 
 void ExitHeads::pool(const PackedPooler& packed, PoolerActivation activation, int texts) noexcept {

@@ -170,47 +170,13 @@ void finish_rows(const RowsToFinish& work) {
   }
 }
 
-template <class V, Finish finish, bool integers, int vectors, class To, class Act>
-auto with_activation(Activation activation, const Act& act) {
-  switch (activation) {
-    case Activation::gelu:
-      return act.template operator()<Finisher<V, finish, Activation::gelu, integers, vectors, To>>();
-    case Activation::gelu_new:
-      return act.template operator()<Finisher<V, finish, Activation::gelu_new, integers, vectors, To>>();
-    case Activation::relu:
-      break;
-  }
-  return act.template operator()<Finisher<V, finish, Activation::relu, integers, vectors, To>>();
-}
-
-// Calls `act` with the Finisher of a product, selected once for all of its tiles.
+// Calls `act` with the Finisher of a product.
 template <class V, bool integers, int vectors, class Act>
 auto with_finisher(const Product& product, const Act& act) {
-  const bool to_floats = product.next.precision == Precision::fp32;
-  const auto plain = [&]<Finish finish, class To>() {
-    return act.template operator()<Finisher<V, finish, Activation::relu, integers, vectors, To>>();
-  };
-  switch (product.finish) {
-    case Finish::store:
-      break;
-    case Finish::add:
-      return plain.template operator()<Finish::add, float>();
-    case Finish::store_bf16:
-      return plain.template operator()<Finish::store_bf16, uint16_t>();
-    case Finish::activate:
-      return with_activation<V, Finish::activate, integers, vectors, float>(product.activation, act);
-    case Finish::gate:
-      return plain.template operator()<Finish::gate, float>();
-    case Finish::gate_next:
-      if (to_floats) return plain.template operator()<Finish::gate_next, float>();
-      return plain.template operator()<Finish::gate_next, uint16_t>();
-    case Finish::activate_next:
-      if (to_floats) {
-        return with_activation<V, Finish::activate_next, integers, vectors, float>(product.activation, act);
-      }
-      return with_activation<V, Finish::activate_next, integers, vectors, uint16_t>(product.activation, act);
-  }
-  return plain.template operator()<Finish::store, float>();
+  return with_finish<V::kBf16>(product, [&]<Finish finish, Activation activation, Precision stored>() {
+    using To = std::conditional_t<stored == Precision::bf16, uint16_t, float>;
+    return act.template operator()<Finisher<V, finish, activation, integers, vectors, To>>();
+  });
 }
 
 using FinishRows = void (*)(const RowsToFinish&);

@@ -65,31 +65,29 @@ void Forward::multiply(const Product& product) noexcept {
   multiply_parallel(kernels_, worker_, product);
 }
 
+// Calls work(range, worker) for parts of `count` rows, on several threads if there is enough to share.
+template <class Work>
+void Forward::share_rows(int count, int columns, const Work& work) noexcept {
+  const bool large = int64_t{count} * columns >= kRowsWorthSharing;
+  const int step = divide_up(count, large ? std::min(count, worker_.workers()) : 1);
+  worker_.parallel_for(divide_up(count, step), [&](int part, int worker) { work(step_of(count, step, part), worker); });
+}
+
 void Forward::normalize(const PackedNorm& norm, const Rows& rows, const Operand& next) noexcept {
-  const int columns = model_.spec.hidden;
-  const bool large = int64_t{rows.count} * columns >= kRowsWorthSharing;
-  const int step = divide_up(rows.count, large ? std::min(rows.count, worker_.workers()) : 1);
-  worker_.parallel_for(divide_up(rows.count, step), [&](int part, int worker) {
-    const Range range = step_of(rows.count, step, part);
+  share_rows(rows.count, model_.spec.hidden, [&](const Range& range, int worker) {
     const bool apart = model_.spec.pre_norm;
-    kernels_.normalize({.data = apart ? spaces_[static_cast<size_t>(worker)].normed : rows.stream,
-                        .stride = static_cast<size_t>(columns),
-                        .from = apart ? rows.stream : nullptr,
-                        .columns = columns,
-                        .weight = norm.weight,
-                        .bias = norm.bias,
-                        .epsilon = model_.spec.norm_eps,
-                        .next = next,
-                        .row = range.begin,
-                        .rows = range.count});
+    Normalization call = model_.normalization(norm, model_.spec.hidden);
+    call.data = apart ? spaces_[static_cast<size_t>(worker)].normed : rows.stream;
+    call.from = apart ? rows.stream : nullptr;
+    call.next = next;
+    call.row = range.begin;
+    call.rows = range.count;
+    kernels_.normalize(call);
   });
 }
 
 void Forward::quantize(const float* from, int columns, const Operand& out, Place rows) noexcept {
-  const bool large = int64_t{rows.rows} * columns >= kRowsWorthSharing;
-  const int step = divide_up(rows.rows, large ? std::min(rows.rows, worker_.workers()) : 1);
-  worker_.parallel_for(divide_up(rows.rows, step), [&](int part, int) {
-    const Range range = step_of(rows.rows, step, part);
+  share_rows(rows.rows, columns, [&](const Range& range, int) {
     kernels_.pack_rows(from, static_cast<size_t>(columns), out, rows.begin + range.begin, range.count);
   });
 }
@@ -97,17 +95,13 @@ void Forward::quantize(const float* from, int columns, const Operand& out, Place
 void Forward::enter_layer(int layer, float* stream, const Operand& out, Place rows) noexcept {
   const ModelSpec& spec = model_.spec;
   if (!spec.pre_norm || !spec.has_attention_norm(layer)) return quantize(stream, spec.hidden, out, rows);
-  const PackedNorm& norm = model_.layer(layer).attention_norm;
-  kernels_.normalize({.data = space_.normed,
-                      .stride = static_cast<size_t>(spec.hidden),
-                      .from = stream,
-                      .columns = spec.hidden,
-                      .weight = norm.weight,
-                      .bias = norm.bias,
-                      .epsilon = spec.norm_eps,
-                      .next = out,
-                      .row = rows.begin,
-                      .rows = rows.rows});
+  Normalization call = model_.normalization(model_.layer(layer).attention_norm, spec.hidden);
+  call.data = space_.normed;
+  call.from = stream;
+  call.next = out;
+  call.row = rows.begin;
+  call.rows = rows.rows;
+  kernels_.normalize(call);
 }
 
 void Forward::embed(const Encoding& text) noexcept {
@@ -126,15 +120,12 @@ void Forward::embed(const Encoding& text) noexcept {
   }
   const Operand first = operand(model_.layer(0).query, space_.layer_input);
   const Operand next = model_.project ? operand(*model_.project, space_.project_input) : first;
-  kernels_.normalize({.data = out,
-                      .stride = width,
-                      .columns = spec.embedding,
-                      .weight = model_.embedding_norm.weight,
-                      .bias = model_.embedding_norm.bias,
-                      .epsilon = spec.norm_eps,
-                      .next = next,
-                      .row = place.begin,
-                      .rows = place.rows});
+  Normalization norm = model_.normalization(model_.embedding_norm, spec.embedding);
+  norm.data = out;
+  norm.next = next;
+  norm.row = place.begin;
+  norm.rows = place.rows;
+  kernels_.normalize(norm);
   if (!model_.project) return;
   multiply({.weight = &*model_.project,
             .input = next,
@@ -170,22 +161,17 @@ void Forward::rotate(int index, Qkv which) noexcept {
   const ModelSpec& spec = model_.spec;
   const Rotation& rotation = spec.is_local(index) ? *model_.local_rotation : *model_.rotation;
   const int first = which == Qkv::key_value ? 1 : 0, parts = which == Qkv::all ? 2 : 1;  // keys lie behind queries
-  const auto turn = [&](int at, int position) {
-    kernels_.rotate({.precision = model_.attention,
-                     .row = attended(space_.qkv, at, first),
-                     .columns = parts * spec.hidden,
-                     .pairs = rotation.pairs(),
-                     .cosine = rotation.cosines(position),
-                     .sine = rotation.sines(position)});
-  };
-  const bool large = int64_t{row_count_} * spec.hidden >= kRowsWorthSharing;
-  const int step = divide_up(row_count_, large ? std::min(row_count_, worker_.workers()) : 1);
-  worker_.parallel_for(divide_up(row_count_, step), [&](int part, int) {
-    const Range range = step_of(row_count_, step, part);
-    int text = 0;
+  share_rows(row_count_, spec.hidden, [&](const Range& range, int) {
+    const Place* text = places_.data();
     for (int at = range.begin; at < range.begin + range.count; ++at) {
-      while (at >= places_[static_cast<size_t>(text)].begin + places_[static_cast<size_t>(text)].rows) ++text;
-      turn(at, at - places_[static_cast<size_t>(text)].begin);
+      while (at >= text->begin + text->rows) ++text;
+      const int position = at - text->begin;
+      kernels_.rotate({.precision = model_.attention,
+                       .row = attended(space_.qkv, at, first),
+                       .columns = parts * spec.hidden,
+                       .pairs = rotation.pairs(),
+                       .cosine = rotation.cosines(position),
+                       .sine = rotation.sines(position)});
     }
   });
 }

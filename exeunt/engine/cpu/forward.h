@@ -78,6 +78,8 @@ class Forward {
   void attend_by_distance(const PackedLayer& layer, Attention work, const Workspace& scratch) const noexcept;
   void feed_forward(const PackedLayer& layer, const Rows& rows, const Operand& input) noexcept;
   void multiply(const Product& product) noexcept;
+  template <class Work>
+  void share_rows(int count, int columns, const Work& work) noexcept;
   // In place, or in a copy where norms come before what reads them.
   void normalize(const PackedNorm& norm, const Rows& rows, const Operand& next) noexcept;
   // The operand of a layer's query, key and value, of rows of the residual stream.

@@ -2,7 +2,6 @@
 // The portable table for every processor: vectors of four floats, which compilers map to the base architecture. It also
 // documents Lanes; the faster tables have the same functions.
 #include "exeunt/engine/cpu/table.h"
-#include "exeunt/engine/cpu/tables.h"
 
 namespace exeunt::kernel {
 namespace {
@@ -111,17 +110,12 @@ struct Int8Block {
     std::memcpy(block.sums, sums, sizeof(sums));
   }
 
+  template <int rows = kRows>
   static void run(const Block& block) {
-    switch (block.rows) {
-      case 1:
-        return run_rows<1>(block);
-      case 2:
-        return run_rows<2>(block);
-      case 3:
-        return run_rows<3>(block);
-      default:
-        return run_rows<4>(block);
+    if constexpr (rows > 1) {
+      if (block.rows < rows) return run<rows - 1>(block);
     }
+    run_rows<rows>(block);
   }
 };
 
@@ -131,18 +125,12 @@ struct Parts {
   using Bf16s = void;
   using Int8s = Int8Block;
   using FloatAttention = kernel::FloatAttention<Lanes, Floats>;
+
+  static bool runs_on(const CpuFeatures&) { return true; }
 };
-
-bool runs_on(const CpuFeatures&) {
-  return true;
-}
-
-bool prepare() {
-  return true;
-}
 
 }  // namespace
 
-constinit const Kernels kGeneric = TableOf<Parts>::make("generic", runs_on, prepare);
+constinit const Kernels kGeneric = TableOf<Parts>::make("generic");
 
 }  // namespace exeunt::kernel

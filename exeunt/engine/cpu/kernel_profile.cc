@@ -21,10 +21,10 @@ constexpr std::array<std::string_view, 7> kNames = {"multiply",      "normalize"
                                                     "add_distances", "pack_rows", "read"};
 
 struct Event {
-  What what;
-  Precision precision;
-  int rows, inputs, outputs;  // what it worked on; 0 = there is no such side
-  Time begin, end;
+  What what = {};
+  Precision precision = Precision::fp32;
+  int rows = 0, inputs = 0, outputs = 0;  // what it worked on; 0 = there is no such side
+  Time begin = {}, end = {};
 };
 
 // One thread's recording. Each thread has its own list, so recording needs no lock.
@@ -58,51 +58,43 @@ Notes& own_notes() {
   return *notes;
 }
 
-template <class Call>
-void note(What what, Event event, Call call) {
+Event about(const Product& call) {
+  const int width = shared.inner->panel_outputs(call.weight->precision);
+  return {.precision = call.weight->precision,
+          .rows = call.rows,
+          .inputs = call.weight->inputs,
+          .outputs = call.panels * width};
+}
+Event about(const Attention& call) {
+  return {
+      .precision = call.precision, .rows = call.rows, .inputs = call.tokens, .outputs = call.heads * call.head_width};
+}
+Event about(const float*, size_t, const Operand& out, int, int rows) {  // pack_rows
+  return {.precision = out.precision, .rows = rows, .inputs = out.columns};
+}
+Event about(const Normalization& call) {
+  return {.rows = call.rows, .inputs = call.columns};
+}
+Event about(const RotaryCall& call) {
+  return {.precision = call.precision, .rows = 1, .inputs = call.columns};
+}
+Event about(const DistanceCall& call) {
+  return {.rows = call.rows, .inputs = call.tokens};
+}
+Event about(const ReaderCall& call) {
+  return {.rows = call.tokens, .inputs = call.columns};
+}
+
+// The `function` of the inner table, recorded.
+template <What what, auto function, class... Call>
+void recorded(Call... call) {
+  Event event = about(call...);
   event.what = what;
   event.begin = std::chrono::steady_clock::now();
-  call();
+  (shared.inner->*function)(call...);
   event.end = std::chrono::steady_clock::now();
   Notes& notes = own_notes();
   if (notes.events.size() < kMostEvents) notes.events.push_back(event);
-}
-
-Event about(Precision precision, int rows, int inputs = 0, int outputs = 0) {
-  return {
-      .what = {}, .precision = precision, .rows = rows, .inputs = inputs, .outputs = outputs, .begin = {}, .end = {}};
-}
-
-void multiply(const Product& product) {
-  const int width = shared.inner->panel_outputs(product.weight->precision);
-  note(What::multiply, about(product.weight->precision, product.rows, product.weight->inputs, product.panels * width),
-       [&] { shared.inner->multiply(product); });
-}
-
-void normalize(const Normalization& call) {
-  note(What::normalize, about(Precision::fp32, call.rows, call.columns), [&] { shared.inner->normalize(call); });
-}
-
-void attend(const Attention& call) {
-  note(What::attend, about(call.precision, call.rows, call.tokens, call.heads * call.head_width),
-       [&] { shared.inner->attend(call); });
-}
-
-void rotate(const RotaryCall& call) {
-  note(What::rotate, about(call.precision, 1, call.columns), [&] { shared.inner->rotate(call); });
-}
-
-void add_distances(const DistanceCall& call) {
-  note(What::add_distances, about(Precision::fp32, call.rows, call.tokens), [&] { shared.inner->add_distances(call); });
-}
-
-void pack_rows(const float* data, size_t stride, const Operand& out, int row, int rows) {
-  note(What::pack_rows, about(out.precision, rows, out.columns),
-       [&] { shared.inner->pack_rows(data, stride, out, row, rows); });
-}
-
-void read(const ReaderCall& call) {
-  note(What::read, about(Precision::fp32, call.tokens, call.columns), [&] { shared.inner->read(call); });
 }
 
 double microseconds(Time time) {
@@ -114,13 +106,13 @@ double microseconds(Time time) {
 KernelProfile::KernelProfile(const Kernels& inner) : table_(inner) {
   check(shared.inner == nullptr, "one profile at a time");
   shared.inner = &inner;
-  table_.multiply = multiply;
-  table_.normalize = normalize;
-  table_.attend = attend;
-  table_.rotate = rotate;
-  table_.add_distances = add_distances;
-  table_.pack_rows = pack_rows;
-  table_.read = read;
+  table_.multiply = recorded<What::multiply, &Kernels::multiply>;
+  table_.normalize = recorded<What::normalize, &Kernels::normalize>;
+  table_.attend = recorded<What::attend, &Kernels::attend>;
+  table_.rotate = recorded<What::rotate, &Kernels::rotate>;
+  table_.add_distances = recorded<What::add_distances, &Kernels::add_distances>;
+  table_.pack_rows = recorded<What::pack_rows, &Kernels::pack_rows>;
+  table_.read = recorded<What::read, &Kernels::read>;
   clear();
 }
 

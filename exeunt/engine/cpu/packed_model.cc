@@ -2,7 +2,7 @@
 #include "exeunt/engine/cpu/packed_model.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cstring>
 #include <functional>
 
@@ -13,34 +13,21 @@
 #include "exeunt/base/half.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/engine/backend.h"
 #include "exeunt/engine/formulas.h"
-#include "exeunt/engine/linear.h"
+#include "exeunt/engine/memory_parts.h"
 #include "exeunt/model/layout.h"
 #include "exeunt/model/schema.h"
 
 namespace exeunt {
 namespace {
 
-// One packing job: the tensors it reads, its destination, and how to compute it. Jobs run in parallel.
+// One packing job: the tensors it reads, and how to write what it makes of them. Jobs run in parallel.
 struct Job {
-  std::vector<std::string> tensors = {};  // one below the other
-  std::vector<std::string> biases = {};   // of a matrix, as many; empty: zeros
-  PackedWeight* weight = nullptr;         // null: plain floats, a table's rows, or what `make` makes
-  PackedTable* table = nullptr;
-  const float** floats = nullptr;
+  std::vector<std::string> tensors = {};
   std::function<void(std::byte*)> make = {};
   size_t place = 0, bytes = 0;
 };
-
-// Whether every value is finite. Without branches, so that the loop runs at memory speed.
-bool all_finite(std::span<const float> values) noexcept {
-  uint32_t bad = 0;
-  for (const float value : values) {
-    const uint32_t exponent = std::bit_cast<uint32_t>(value) & 0x7f800000U;
-    bad |= static_cast<uint32_t>(exponent == 0x7f800000U);
-  }
-  return bad == 0;
-}
 
 class Packer {
  public:
@@ -49,23 +36,33 @@ class Packer {
   // y = W x + b of one or several matrices of the same inputs, their outputs side by side.
   void matrix(PackedWeight& out, Precision precision, const std::vector<std::string>& names) {
     int64_t outputs = 0;
-    Job job{.weight = &out};
+    std::vector<std::string> weights, biases;  // one below the other
     for (const std::string& name : names) {
-      job.tensors.push_back(name + ".weight");
-      outputs += checkpoint_.get(job.tensors.back()).shape[0];
-    }
-    if (checkpoint_.find(names.front() + ".bias") != nullptr) {
-      for (const std::string& name : names) job.biases.push_back(name + ".bias");
+      weights.push_back(name + ".weight");
+      outputs += checkpoint_.get(weights.back()).shape[0];
+      if (checkpoint_.find(name + ".bias") != nullptr) biases.push_back(name + ".bias");
     }
     out.precision = precision;
-    out.inputs = static_cast<int>(checkpoint_.get(job.tensors.front()).shape[1]);
+    out.inputs = static_cast<int>(checkpoint_.get(weights.front()).shape[1]);
     out.outputs = static_cast<int>(outputs);
-    add(std::move(job), kernels_.packed_bytes(precision, out.inputs, out.outputs));
+    const size_t bytes = kernels_.packed_bytes(precision, out.inputs, out.outputs);
+    add(weights, bytes, [this, &out, weights, biases](std::byte* to) {
+      std::vector<float> own_weight, own_bias;
+      const float* weight = gather(weights, own_weight);
+      if (biases.empty()) own_bias.resize(static_cast<size_t>(out.outputs), 0.0F);
+      const float* bias = biases.empty() ? own_bias.data() : gather(biases, own_bias);
+      out.data = to;
+      kernels_.pack_weight(out, weight, bias, to);
+    });
   }
 
   void floats(const float*& out, const std::string& name) {
-    const auto count = static_cast<size_t>(checkpoint_.get(name).elements());
-    add({.tensors = {name}, .floats = &out}, count * sizeof(float));
+    const size_t bytes = static_cast<size_t>(checkpoint_.get(name).elements()) * sizeof(float);
+    add({name}, bytes, [this, &out, name, bytes](std::byte* to) {
+      std::vector<float> own;
+      std::memcpy(to, gather({&name, 1}, own), bytes);
+      out = reinterpret_cast<const float*>(to);
+    });
   }
 
   void plain(PlainWeight& out, const std::string& name) {
@@ -80,7 +77,7 @@ class Packer {
     floats(out.weight, name + ".weight");
     if (checkpoint_.find(name + ".bias") != nullptr) return floats(out.bias, name + ".bias");
     const auto count = static_cast<size_t>(checkpoint_.get(name + ".weight").elements());
-    made(count * sizeof(float), [&out](std::byte* place) { out.bias = reinterpret_cast<const float*>(place); });
+    add({}, count * sizeof(float), [&out](std::byte* place) { out.bias = reinterpret_cast<const float*>(place); });
   }
 
   // What `map` makes of the rows of the distances, as one weight [rows, width] for each head; `backwards` from the last
@@ -92,7 +89,7 @@ class Packer {
     out.assign(static_cast<size_t>(spec.heads), {.precision = precision, .inputs = width, .outputs = count});
     const size_t bytes =
         (kernels_.packed_bytes(precision, width, count) + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment;
-    made(bytes * out.size(), [this, &out, &rows, map, bytes, count, width, backwards](std::byte* place) {
+    add({}, bytes * out.size(), [this, &out, &rows, map, bytes, count, width, backwards](std::byte* place) {
       const Linear linear(checkpoint_.get(map + ".weight"), checkpoint_.get(map + ".bias"));
       const std::vector<float> mapped = linear(rows), zeros(static_cast<size_t>(count), 0.0F);
       std::vector<float> head(static_cast<size_t>(count) * static_cast<size_t>(width));
@@ -112,7 +109,11 @@ class Packer {
   void table(PackedTable& out, const std::string& name) {
     const TensorView& view = checkpoint_.get(name);
     out.dtype = view.dtype == DType::f64 ? DType::f32 : view.dtype;
-    add({.tensors = {name}, .table = &out}, static_cast<size_t>(view.elements()) * size_of(out.dtype));
+    const size_t bytes = static_cast<size_t>(view.elements()) * size_of(out.dtype);
+    add({name}, bytes, [this, &out, name, bytes](std::byte* to) {
+      out.data = to;
+      pack_table(out.dtype, name, {to, bytes});
+    });
   }
 
   // Runs all jobs on several threads, the largest first, for balance.
@@ -121,11 +122,7 @@ class Packer {
     std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) { return a.bytes > b.bytes; });
     parallel_for(static_cast<int64_t>(jobs_.size()), threads, [&](int64_t i) {
       const Job& job = jobs_[static_cast<size_t>(i)];
-      std::byte* out = region.data() + job.place;
-      if (job.weight != nullptr) pack_matrix(job, out);
-      if (job.floats != nullptr) pack_floats(job, out);
-      if (job.table != nullptr) pack_table(job, out);
-      if (job.make) job.make(out);
+      job.make(region.data() + job.place);
       for (const std::string& name : job.tensors) drop(checkpoint_.get(name));
     });
     // Reading next to a dropped part may have brought some pages back.
@@ -134,24 +131,9 @@ class Packer {
   }
 
  private:
-  void add(Job job, size_t bytes) {
-    job.bytes = bytes;
-    job.place = plan_.add(bytes);
-    jobs_.push_back(std::move(job));
-  }
-
-  void made(size_t bytes, std::function<void(std::byte*)> make) { add({.make = std::move(make)}, bytes); }
-
-  void check_finite(const std::string& name, std::span<const float> values) const {
-    if (all_finite(values)) return;
-    const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !all_finite({&x, 1}); });
-    refuse(name, static_cast<size_t>(bad - values.begin()), *bad);
-  }
-
-  [[noreturn]] static void refuse(const std::string& name, size_t element, float value) {
-    throw Error(Code::bad_file,
-                fmt::format("tensor '{}': element {}: got {}, want a finite number", name, element, value),
-                "the weights are broken: train or download the model again");
+  void add(std::vector<std::string> tensors, size_t bytes, std::function<void(std::byte*)> make) {
+    jobs_.push_back(
+        {.tensors = std::move(tensors), .make = std::move(make), .place = plan_.add(bytes), .bytes = bytes});
   }
 
   // The tensors `names` as floats, one below the other; `own` holds them unless the file already does.
@@ -177,40 +159,22 @@ class Packer {
     return own.data();
   }
 
-  void pack_matrix(const Job& job, std::byte* out) const {
-    std::vector<float> own_weight, own_bias;
-    const float* weight = gather(job.tensors, own_weight);
-    if (job.biases.empty()) own_bias.resize(static_cast<size_t>(job.weight->outputs), 0.0F);
-    const float* bias = job.biases.empty() ? own_bias.data() : gather(job.biases, own_bias);
-    job.weight->data = out;
-    kernels_.pack_weight(*job.weight, weight, bias, out);
-  }
-
-  void pack_floats(const Job& job, std::byte* out) const {
-    std::vector<float> own;
-    std::memcpy(out, gather(job.tensors, own), job.bytes);
-    *job.floats = reinterpret_cast<const float*>(out);
-  }
-
-  void pack_table(const Job& job, std::byte* out) const {
-    const std::string& name = job.tensors.front();
+  void pack_table(DType dtype, const std::string& name, std::span<std::byte> out) const {
     const TensorView& view = checkpoint_.get(name);
-    job.table->data = out;
-    if (job.table->dtype == DType::f32) return pack_table_as_floats(job, out);
-    copy_raw(view, {out, job.bytes});
-    const auto* bits = reinterpret_cast<const uint16_t*>(out);
-    const size_t count = job.bytes / sizeof(uint16_t);
-    for (size_t i = 0; i < count; ++i) {
-      const float value = view.dtype == DType::bf16 ? bf16_to_float(bits[i]) : fp16_to_float(bits[i]);
-      if (!all_finite({&value, 1})) refuse(name, i, value);
+    if (dtype == DType::f32) {
+      const std::span values(reinterpret_cast<float*>(out.data()), out.size() / sizeof(float));
+      copy_to_float(view, values);
+      return check_finite(name, values);
     }
-  }
-
-  void pack_table_as_floats(const Job& job, std::byte* out) const {
-    const std::string& name = job.tensors.front();
-    const std::span values(reinterpret_cast<float*>(out), job.bytes / sizeof(float));
-    copy_to_float(checkpoint_.get(name), values);
-    check_finite(name, values);
+    copy_raw(view, out);
+    const std::span bits(reinterpret_cast<const uint16_t*>(out.data()), out.size() / sizeof(uint16_t));
+    std::array<float, 1024> some;
+    for (size_t at = 0; at < bits.size(); at += some.size()) {
+      const size_t count = std::min(some.size(), bits.size() - at);
+      for (size_t i = 0; i < count; ++i)
+        some[i] = dtype == DType::bf16 ? bf16_to_float(bits[at + i]) : fp16_to_float(bits[at + i]);
+      check_finite(name, {some.data(), count}, at);
+    }
   }
 
   // Only pages of a mapped file may be dropped: others would be lost.
@@ -225,7 +189,7 @@ class Packer {
 
   const Checkpoint& checkpoint_;
   const Kernels& kernels_;
-  RegionPlan plan_ = {};
+  MemoryParts plan_{kKernelAlignment};
   std::vector<Job> jobs_ = {};
 };
 
@@ -255,10 +219,7 @@ void plan_layers(PackedModel& model, const PackOptions& options, const std::vect
   const auto precision = [&](const std::string& matrix) {
     return precision_of(matrix, options.exceptions, options.precision);
   };
-  size_t distinct = 0;
-  for (int i = 0; i < model.spec.layers; ++i)
-    distinct = std::max(distinct, static_cast<size_t>(model.spec.weights_of(i)) + 1);
-  model.layers.resize(distinct);
+  model.layers.resize(distinct_layers(model.spec));
   size_t next = 0;
   for (int i = 0; i < model.spec.layers; ++i) {
     if (static_cast<size_t>(model.spec.weights_of(i)) != next) continue;

@@ -93,15 +93,18 @@ class PackedModel {
   [[nodiscard]] const PackedLayer& layer(int index) const {
     return layers[static_cast<size_t>(spec.weights_of(index))];
   }
+  // A norm as the kernel runs it; the rows and what comes next are left open.
+  [[nodiscard]] Normalization normalization(const PackedNorm& norm, int columns) const {
+    return {.stride = static_cast<size_t>(columns),
+            .columns = columns,
+            .weight = norm.weight,
+            .bias = norm.bias,
+            .epsilon = spec.norm_eps};
+  }
   [[nodiscard]] size_t bytes() const noexcept { return region_.size(); }
 
  private:
   Region region_ = {};
 };
-
-// True if the exit `site` needs every row of its layer, not only the first.
-[[nodiscard]] inline bool reads_all_rows(const ExitLayout& exits, const ExitSite& site) {
-  return site.reader.has_value() || exits.input != PoolInput::cls;
-}
 
 }  // namespace exeunt

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include <sys/mman.h>
@@ -11,20 +10,15 @@
 #include "exeunt/base/error.h"
 
 namespace exeunt {
-namespace {
-
-constexpr size_t kLargest = std::numeric_limits<size_t>::max() / 2;
-
-[[noreturn]] void refuse(std::string_view what, std::string_view why) {
-  throw Error(Code::resources, fmt::format("{}: no memory: {}", what, why), "use a smaller model or fewer threads");
-}
-
-}  // namespace
 
 Region::Region(size_t bytes, std::string_view what) {
   if (bytes == 0) return;
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) refuse(what, fmt::format("cannot map {} bytes: {}", bytes, std::strerror(errno)));
+  if (data == MAP_FAILED) {
+    throw Error(Code::resources,
+                fmt::format("{}: no memory: cannot map {} bytes: {}", what, bytes, std::strerror(errno)),
+                "use a smaller model or fewer threads");
+  }
   ::madvise(data, bytes, MADV_HUGEPAGE);  // a hint: failure only costs speed
   data_ = static_cast<std::byte*>(data);
   size_ = bytes;
@@ -41,19 +35,6 @@ Region& Region::operator=(Region&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
-}
-
-size_t RegionPlan::add(size_t bytes) {
-  const size_t place = size_;
-  if (bytes > kLargest - kKernelAlignment || place > kLargest - kKernelAlignment - bytes)
-    refuse("model", "its sizes exceed what can be addressed");
-  size_ = place + (bytes + kKernelAlignment - 1) / kKernelAlignment * kKernelAlignment;
-  return place;
-}
-
-size_t RegionPlan::add(size_t count, size_t element_size) {
-  if (element_size != 0 && count > kLargest / element_size) refuse("model", "its sizes exceed what can be addressed");
-  return add(count * element_size);
 }
 
 }  // namespace exeunt

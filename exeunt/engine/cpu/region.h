@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A zeroed memory region, on huge pages if possible, and its division into aligned parts. Untouched pages cost nothing.
+// A zeroed memory region, on huge pages if possible. Untouched pages cost nothing.
 #pragma once
 
 #include <cstddef>
 #include <string_view>
-
-#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt {
 
@@ -22,18 +20,6 @@ class Region {
 
  private:
   std::byte* data_ = nullptr;
-  size_t size_ = 0;
-};
-
-// Computes the size of a region: each part begins at a multiple of kKernelAlignment. Throws Error (resources) if the
-// sum exceeds the address space.
-class RegionPlan {
- public:
-  [[nodiscard]] size_t add(size_t bytes);                       // the part's offset
-  [[nodiscard]] size_t add(size_t count, size_t element_size);  // the same, for an array
-  [[nodiscard]] size_t size() const noexcept { return size_; }
-
- private:
   size_t size_ = 0;
 };
 

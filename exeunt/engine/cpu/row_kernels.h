@@ -21,16 +21,6 @@ float sum_columns(int columns, Whole whole, Part part) {
   return V::sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// Where row r is read, and where its norm is written.
-template <class V>
-const float* read_row(const Normalization& work, int r) {
-  return (work.from != nullptr ? work.from : work.data) + static_cast<size_t>(r) * work.stride;
-}
-template <class V>
-float* written_row(const Normalization& work, int r) {
-  return work.from != nullptr ? work.data : work.data + static_cast<size_t>(r) * work.stride;
-}
-
 // Returns the largest |value| of the result, which quantisation needs next. `to` may be `row`.
 template <class V>
 float normalize_row(const Normalization& work, const float* row, float* to) {
@@ -72,18 +62,26 @@ float normalize_row(const Normalization& work, const float* row, float* to) {
   return V::largest(V::max(most[0], most[1]));
 }
 
+// Calls pack(row, largest |value|, its number) for every normalised row that is the operand of a product next.
+template <class V, class Pack>
+void normalize_rows(const Normalization& work, Pack pack) {
+  for (int r = work.row; r < work.row + work.rows; ++r) {
+    const size_t at = static_cast<size_t>(r) * work.stride;
+    float* row = work.from != nullptr ? work.data : work.data + at;
+    const float largest = normalize_row<V>(work, work.from != nullptr ? work.from + at : row, row);
+    if (work.next.data != nullptr) pack(row, largest, r);
+  }
+}
+
 template <class V>
 void normalize(const Normalization& work) {
-  for (int r = work.row; r < work.row + work.rows; ++r) {
-    float* row = written_row<V>(work, r);
-    const float largest = normalize_row<V>(work, read_row<V>(work, r), row);
-    if (work.next.data == nullptr) continue;
+  normalize_rows<V>(work, [&](const float* row, float largest, int r) {
     if (work.next.precision == Precision::int8) {
       quantize_row<V>(row, largest, work.next, r);
     } else {
       round_row<V>(row, work.next, r);
     }
-  }
+  });
 }
 
 template <class V>

@@ -3,6 +3,7 @@
 //   Lanes                    the vectors
 //   Floats, Bf16s, Int8s     the blocks of each precision; Bf16s is void if there is none
 //   FloatAttention, Bf16Attention
+//   runs_on(features), and prepare() if the operating system must be asked
 #pragma once
 
 #include <type_traits>
@@ -70,9 +71,14 @@ struct TableOf {
     T::FloatAttention::attend(work);
   }
 
-  static constexpr Kernels make(std::string_view name, bool (*runs_on)(const CpuFeatures&), bool (*prepare)()) {
+  static bool prepare() {
+    if constexpr (requires { T::prepare(); }) return T::prepare();
+    return true;
+  }
+
+  static constexpr Kernels make(std::string_view name) {
     return {.name = name,
-            .runs_on = runs_on,
+            .runs_on = T::runs_on,
             .prepare = prepare,
             .bf16 = kBf16,
             .panel_outputs = panel_outputs,

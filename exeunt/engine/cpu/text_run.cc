@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "exeunt/base/error.h"
-#include "exeunt/engine/check_text.h"
 #include "exeunt/engine/cpu/register_peak.h"
+#include "exeunt/engine/formulas.h"
 
 namespace exeunt {
 namespace {
@@ -94,10 +94,6 @@ bool AnswerRun::after(const LayerEnd& end) {
   return true;
 }
 
-void AnswerRun::fail(const std::exception_ptr& why) {
-  failure_ = why;
-}
-
 void AnswerRun::finish() {
   if (failure_) return job_.done(failed_answer(failure_));
   Answer out{.stop_reason = stop_reason_};
@@ -107,47 +103,39 @@ void AnswerRun::finish() {
   job_.done(std::move(out));
 }
 
-bool FullRun::prepare() {
+bool PassRun::prepare() {
   begun_ = thread_seconds();
   return true;
 }
 
-ExitVisit FullRun::visit(int layer) {
-  const int site = site_after(model_.exits, layer);
+ExitVisit PassRun::visit(int layer) {
   const bool last = layer == model_.spec.layers;
+  if (request_->take) return {.site = last ? static_cast<int>(model_.exits.sites.size()) - 1 : -1};
+  const int site = site_after(model_.exits, layer);
   return {.site = site, .first_row = reads_first_row(model_.exits, site), .certain = last, .leaves = last ? 1.0 : 0.0};
 }
 
-bool FullRun::after(const LayerEnd& end) {
-  const bool last = end.layer == model_.spec.layers;
-  if (options_.rows) out_.row_0.insert(out_.row_0.end(), end.rows.first, end.rows.first + model_.spec.hidden);
+bool PassRun::after(const LayerEnd& end) {
+  const auto hidden = static_cast<size_t>(model_.spec.hidden);
+  if (request_->row_0) out_.row_0.insert(out_.row_0.end(), end.rows.first, end.rows.first + hidden);
+  if (request_->take && end.layer > 0) {
+    const size_t values = static_cast<size_t>(end.rows.tokens) * hidden;
+    request_->take(index_, end.layer, {end.heads->as_read(end.rows), values});
+  }
   if (end.site >= 0) {
     out_.logits.insert(out_.logits.end(), end.logits, end.logits + model_.exits.outputs);
     if (model_.exits.lte) out_.lte.push_back(end.lte);
   }
-  if (last && model_.exits.last_ramp) {
+  if (end.layer == model_.spec.layers && model_.exits.last_ramp && !request_->take) {
     end.heads->run_ramp(end.rows, end.ramp);
     out_.ramp.assign(end.ramp, end.ramp + model_.exits.outputs);
   }
-  return last;
+  return end.layer == request_->depth;
 }
 
-void FullRun::finish() {
+void PassRun::finish() {
   out_.processor_seconds = thread_seconds() - begun_;
-  done_(std::move(out_), failure_);
-}
-
-ExitVisit RowsRun::visit(int layer) {
-  if (layer < model_.spec.layers) return {};
-  return {.site = static_cast<int>(model_.exits.sites.size()) - 1};
-}
-
-bool RowsRun::after(const LayerEnd& end) {
-  if (end.layer == 0) return false;
-  const auto values = static_cast<size_t>(end.rows.tokens) * static_cast<size_t>(model_.spec.hidden);
-  take_(end.layer, {end.heads->as_read(end.rows), values});
-  if (end.site >= 0) logits_.assign(end.logits, end.logits + model_.exits.outputs);
-  return end.layer == depth_;
+  request_->done(index_, std::move(out_), failure_);
 }
 
 }  // namespace exeunt

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -46,11 +45,14 @@ class TextRun {
   virtual void start(Clock::time_point) {}                    // `now` counts only where there is a deadline
   // Whether to end before the next layer.
   [[nodiscard]] virtual bool over(Clock::time_point) { return false; }
-  // What it options after `layer`, which begins now.
+  // The exit that it evaluates after `layer`, which begins now.
   [[nodiscard]] virtual ExitVisit visit(int layer) = 0;
   [[nodiscard]] virtual bool after(const LayerEnd& end) = 0;  // whether it leaves
-  virtual void fail(const std::exception_ptr& why) = 0;       // it failed
-  virtual void finish() = 0;                                  // hands over the result; the last call
+  void fail(const std::exception_ptr& why) { failure_ = why; }
+  virtual void finish() = 0;  // hands over the result or the failure; the last call
+
+ protected:
+  std::exception_ptr failure_ = {};
 };
 
 // The fraction of texts reaching the nth evaluated exit that leave there.
@@ -71,7 +73,6 @@ class AnswerRun final : public TextRun {
   [[nodiscard]] bool over(Clock::time_point now) override;
   [[nodiscard]] ExitVisit visit(int layer) override;
   [[nodiscard]] bool after(const LayerEnd& end) override;
-  void fail(const std::exception_ptr& why) override;
   void finish() override;
 
  private:
@@ -83,58 +84,29 @@ class AnswerRun final : public TextRun {
   Clock::time_point start_ = {};
   StopReason stop_reason_ = StopReason::last_exit;
   int layers_run_ = 0, tokens_ = 0;
-  std::exception_ptr failure_ = {};
 };
 
-// A text through every layer, with all its exits.
-class FullRun final : public TextRun {
+// A text through the layers that were asked for, with all its exits or all its rows.
+class PassRun final : public TextRun {
  public:
-  using Done = std::function<void(Engine::FullPass&&, const std::exception_ptr&)>;
-  // The model and the text outlive it.
-  FullRun(const PackedModel& model, const Encoding& text, PassOptions options, Done done)
-      : model_(model), text_(text), options_(options), done_(std::move(done)) {}
+  // The model and the text outlive it; it is text `index` of the request.
+  PassRun(const PackedModel& model, const Encoding& text, size_t index, std::shared_ptr<const PassRequest> request)
+      : model_(model), text_(text), index_(index), request_(std::move(request)) {}
 
   [[nodiscard]] bool prepare() override;
   [[nodiscard]] const Encoding& text() const override { return text_; }
-  [[nodiscard]] bool alone() const override { return options_.alone; }
+  [[nodiscard]] bool alone() const override { return request_->alone; }
   [[nodiscard]] ExitVisit visit(int layer) override;
   [[nodiscard]] bool after(const LayerEnd& end) override;
-  void fail(const std::exception_ptr& why) override { failure_ = why; }
   void finish() override;
 
  private:
   const PackedModel& model_;
   const Encoding& text_;
-  PassOptions options_;
-  Done done_;
+  size_t index_;
+  std::shared_ptr<const PassRequest> request_;
   Engine::FullPass out_ = {};
   double begun_ = 0;
-  std::exception_ptr failure_ = {};
-};
-
-// The rows of a text after each of the first `depth` layers; the logits of the last exit if these are all.
-class RowsRun final : public TextRun {
- public:
-  using Take = std::function<void(int layer, std::span<const float> rows)>;
-  using Done = std::function<void(std::span<const float> logits, const std::exception_ptr&)>;
-  RowsRun(const PackedModel& model, const Encoding& text, int depth, Take take, Done done)
-      : model_(model), text_(text), depth_(depth), take_(std::move(take)), done_(std::move(done)) {}
-
-  [[nodiscard]] bool prepare() override { return true; }
-  [[nodiscard]] const Encoding& text() const override { return text_; }
-  [[nodiscard]] ExitVisit visit(int layer) override;
-  [[nodiscard]] bool after(const LayerEnd& end) override;
-  void fail(const std::exception_ptr& why) override { failure_ = why; }
-  void finish() override { done_(logits_, failure_); }
-
- private:
-  const PackedModel& model_;
-  const Encoding& text_;
-  int depth_;
-  Take take_;
-  Done done_;
-  std::vector<float> logits_ = {};
-  std::exception_ptr failure_ = {};
 };
 
 }  // namespace exeunt

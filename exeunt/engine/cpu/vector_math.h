@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "exeunt/model/spec.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 
 namespace exeunt::kernel {
 
@@ -79,6 +79,49 @@ typename V::F activate(typename V::F x) {
   if constexpr (activation == Activation::gelu_new) return gelu_new<V>(x);
   if constexpr (activation == Activation::gelu && rough) return gelu_rough<V>(x);
   if constexpr (activation == Activation::gelu && !rough) return gelu_exact<V>(x);
+}
+
+// Calls act<finish, activation, stored>() for a product: its epilogue, selected once for all of its tiles. `stored` is
+// the precision of what it writes.
+template <bool bf16, class Act>
+auto with_finish(const Product& product, const Act& act) {
+  constexpr Activation none = Activation::relu;
+  const auto activated = [&]<Finish finish, Precision stored>() {
+    switch (product.activation) {
+      case Activation::gelu:
+        return act.template operator()<finish, Activation::gelu, stored>();
+      case Activation::gelu_new:
+        return act.template operator()<finish, Activation::gelu_new, stored>();
+      case Activation::relu:
+        break;
+    }
+    return act.template operator()<finish, Activation::relu, stored>();
+  };
+  if constexpr (bf16) {
+    const bool next = product.next.precision == Precision::bf16;
+    if (product.finish == Finish::store_bf16)
+      return act.template operator()<Finish::store_bf16, none, Precision::bf16>();
+    if (product.finish == Finish::gate_next && next)
+      return act.template operator()<Finish::gate_next, none, Precision::bf16>();
+    if (product.finish == Finish::activate_next && next)
+      return activated.template operator()<Finish::activate_next, Precision::bf16>();
+  }
+  switch (product.finish) {
+    case Finish::store:
+    case Finish::store_bf16:
+      break;
+    case Finish::add:
+      return act.template operator()<Finish::add, none, Precision::fp32>();
+    case Finish::gate:
+      return act.template operator()<Finish::gate, none, Precision::fp32>();
+    case Finish::gate_next:
+      return act.template operator()<Finish::gate_next, none, Precision::fp32>();
+    case Finish::activate:
+      return activated.template operator()<Finish::activate, Precision::fp32>();
+    case Finish::activate_next:
+      return activated.template operator()<Finish::activate_next, Precision::fp32>();
+  }
+  return act.template operator()<Finish::store, none, Precision::fp32>();
 }
 
 }  // namespace exeunt::kernel

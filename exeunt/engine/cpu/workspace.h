@@ -8,6 +8,8 @@
 
 namespace exeunt {
 
+class MemoryParts;
+
 // The most texts of one pack.
 inline constexpr int kMaxPackTexts = 64;
 
@@ -48,7 +50,9 @@ struct Workspace {
   float* ramp = nullptr;            // [outputs] of DeeBERT's ramp
 
  private:
-  Region region_;
+  void place(const PackedModel& model, MemoryParts& parts);
+
+  Region region_ = {};
 };
 
 }  // namespace exeunt

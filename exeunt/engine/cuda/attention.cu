@@ -30,11 +30,6 @@ __device__ inline void load_transposed(uint32_t (&out)[4], uint32_t address) {
                : "r"(address)
                : "memory");
 }
-__device__ inline float power_of_2(float x) {
-  float out;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
-  return out;
-}
 // d += a b: 16 × 16 times 16 × 8.
 __device__ inline void multiply_add(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
@@ -106,8 +101,8 @@ __device__ inline void attend_to(const uint32_t (&query)[kWidth / 16][4], const 
     new0 = fmaxf(new0, __shfl_xor_sync(0xffffffffU, new0, step));
     new1 = fmaxf(new1, __shfl_xor_sync(0xffffffffU, new1, step));
   }
-  const float shrink0 = power_of_2((top0 - new0) * scale),
-              shrink1 = power_of_2((top1 - new1) * scale);  // 0 at first
+  const float shrink0 = quick_exp2((top0 - new0) * scale),
+              shrink1 = quick_exp2((top1 - new1) * scale);  // 0 at first
   top0 = new0;
   top1 = new1;
   sum0 *= shrink0;
@@ -124,8 +119,8 @@ __device__ inline void attend_to(const uint32_t (&query)[kWidth / 16][4], const 
   for (int j = 0; j < kKeys / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      score[j][i] = power_of_2(fmaf(score[j][i], scale, shift0));
-      score[j][2 + i] = power_of_2(fmaf(score[j][2 + i], scale, shift1));
+      score[j][i] = quick_exp2(fmaf(score[j][i], scale, shift0));
+      score[j][2 + i] = quick_exp2(fmaf(score[j][2 + i], scale, shift1));
       sum0 += score[j][i];
       sum1 += score[j][2 + i];
     }
@@ -333,10 +328,6 @@ size_t most_shared() {
   return static_cast<size_t>(bytes);
 }
 
-dim3 blocks_for(const AttentionJob& job) {
-  return {static_cast<unsigned>(job.capacity.tiles()), static_cast<unsigned>(job.heads)};
-}
-
 template <int kWidth>
 void attend_in_width(const AttentionJob& job, Stream stream) {
   using S = TensorAttention<kWidth>;
@@ -368,9 +359,9 @@ void attend_by_tensor_cores(const AttentionJob& job, Stream stream) {
 void attend_plainly(const AttentionJob& job, Stream stream) {
   const size_t shared = 4 * static_cast<size_t>(job.max_tokens) * sizeof(float);
   with_type(job.number, [&]<class T>(T*) {
-    if (shared > 48 * 1024)
-      cudaFuncSetAttribute(plain_attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-    plain_attention<T><<<blocks_for(job), 128, shared, stream>>>(job);
+    if (shared > 48 * 1024) allow_shared("preparing attention", plain_attention<T>, shared);
+    const dim3 blocks(static_cast<unsigned>(job.capacity.tiles()), static_cast<unsigned>(job.heads));
+    plain_attention<T><<<blocks, 128, shared, stream>>>(job);
   });
   check_launch("starting attention");
 }

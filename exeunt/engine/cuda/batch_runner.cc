@@ -2,11 +2,10 @@
 #include "exeunt/engine/cuda/batch_runner.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "exeunt/base/error.h"
+#include "exeunt/engine/formulas.h"
 
 namespace exeunt::cuda {
 namespace {
@@ -15,23 +14,8 @@ constexpr size_t kMaxResultBytes = size_t{64} << 20;
 
 }  // namespace
 
-BatchRunner::Layout::Layout(const DeviceModel& model, const Capacity& capacity) : input(capacity) {
-  const size_t texts = count(capacity.texts), sites = model.exits.sites.size();
-  const size_t outputs = count(model.exits.outputs);
-  Plan result;
-  state = result.add(texts * count(max_state_floats(static_cast<int>(sites), model.exits.outputs)) * sizeof(float));
-  exit_site = result.add(texts * sizeof(int));
-  logits = result.add(texts * sites * outputs * sizeof(float));
-  lte = result.add(texts * sites * sizeof(float));
-  ramp = result.add(texts * outputs * sizeof(float));
-  decided = result.add(sizeof(int));
-  result_bytes = result.size();
-}
-
 BatchRunner::BatchRunner(const DeviceModel& model, int rows)
-    : model_(model),
-      state_floats_(max_state_floats(static_cast<int>(model.exits.sites.size()), model.exits.outputs)),
-      layers_(model, std::max(rows, model.spec.max_tokens())) {
+    : model_(model), layers_(model, std::max(rows, model.spec.max_tokens())) {
   const int longest = model.spec.max_tokens();
   const int most = std::max(rows, longest);
   const size_t per_text = (model.exits.sites.size() + 1) * count(model.exits.outputs + 1) * sizeof(float);
@@ -43,8 +27,15 @@ BatchRunner::BatchRunner(const DeviceModel& model, int rows)
   for (int size = 128; size < most; size *= 2)
     capacities_.push_back({.texts = std::min(most_texts, size / 4), .rows = size});
   capacities_.push_back({.texts = std::min(most_texts, std::max(1, most / 4)), .rows = most});
-  plan_memory();
-  clear();
+  MemoryParts sizes(kPartAlignment);
+  place(sizes);
+  memory_ = device_memory(sizes.size(), "a batch of texts");
+  MemoryParts parts(kPartAlignment, memory_.data());
+  place(parts);
+  host_input_ = pinned_memory(BatchInput(max_capacity(), nullptr).bytes, "a batch of texts");
+  host_results_ = pinned_memory(BatchResults(model_, max_capacity().texts, nullptr).bytes, "the answers of a batch");
+  fill_zero(at_.exits.arrived, at_.exits.arrived_bytes, stream_.get());
+  stream_.wait();
 }
 
 BatchRunner::~BatchRunner() {
@@ -54,69 +45,31 @@ BatchRunner::~BatchRunner() {
   }
 }
 
-void BatchRunner::plan_memory() {
+void BatchRunner::place(MemoryParts& parts) {
   const Capacity capacity = max_capacity();
-  const size_t rows = (count(capacity.rows) + 127) / 128 * 128, texts = count(capacity.texts);
-  const size_t row = count(model_.spec.hidden) * bytes_of(model_.number);
-  const Layout layout(model_, capacity);
-  Plan plan;
-  const size_t embedded = std::max(row, count(model_.spec.embedding) * bytes_of(model_.number));
-  const size_t rows0 = plan.add(rows * row), rows1 = plan.add(rows * embedded);
-  layers_.plan(plan);
-  const size_t first_rows = plan.add(texts * row), first_live = plan.add(sizeof(Live));
-  const size_t input = plan.add(layout.input.bytes), results = plan.add(layout.result_bytes);
-  const size_t live = plan.add(sizeof(Live)), slot = plan.add(texts * sizeof(int)),
-               begin = plan.add((texts + 1) * sizeof(int)), tiles = plan.add(count(capacity.tiles()) * sizeof(Tile));
-  const size_t pooled = plan.add(texts * 2 * count(model_.spec.hidden) * sizeof(float));
-  const size_t vectors = plan.add(texts * count(std::max(1, model_.exits.width)) * sizeof(float));
-  const size_t hidden = plan.add(texts * count(model_.exits.inner.value_or(1)) * sizeof(float));
-  const size_t leaves = plan.add(texts * sizeof(int)), from = plan.add(texts * sizeof(int));
-  const size_t arrived_bytes = (texts / kExitTexts + 3) * sizeof(unsigned), arrived = plan.add(arrived_bytes);
-  memory_ = device_memory(plan.size(), "a batch of texts");
-  std::byte* base = memory_.data();
-  layers_.place(base);
-  at_ = {.rows = {base + rows0, base + rows1},
-         .input = base + input,
-         .results = base + results,
-         .first_rows = base + first_rows,
-         .first_live = reinterpret_cast<Live*>(base + first_live),
-         .spare = {.live = reinterpret_cast<Live*>(base + live),
-                   .slot = reinterpret_cast<int*>(base + slot),
-                   .begin = reinterpret_cast<int*>(base + begin),
-                   .tiles = reinterpret_cast<Tile*>(base + tiles)},
-         .pooled = reinterpret_cast<float*>(base + pooled),
-         .vectors = reinterpret_cast<float*>(base + vectors),
-         .hidden = reinterpret_cast<float*>(base + hidden),
-         .leaves = reinterpret_cast<int*>(base + leaves),
-         .from = reinterpret_cast<int*>(base + from),
-         .arrived = reinterpret_cast<unsigned*>(base + arrived)};
-  host_input_ = pinned_memory(layout.input.bytes, "a batch of texts");
-  host_results_ = pinned_memory(layout.result_bytes, "the answers of a batch");
-  fill_zero(at_.arrived, arrived_bytes, stream_.get());
-  stream_.wait();
+  const size_t rows = (count(capacity.rows) + 127) / 128 * 128, texts = count(capacity.texts), row = model_.row_bytes();
+  at_.rows[0] = parts.take<std::byte>(rows * row);
+  at_.rows[1] = parts.take<std::byte>(rows * std::max(row, count(model_.spec.embedding) * bytes_of(model_.number)));
+  layers_.place(parts);
+  at_.first_rows = parts.take<std::byte>(texts * row);
+  at_.first_live = parts.take<Live>(1);
+  at_.input = parts.take<std::byte>(BatchInput(capacity, nullptr).bytes);
+  at_.results = parts.take<std::byte>(BatchResults(model_, capacity.texts, nullptr).bytes);
+  at_.spare = take_list(capacity, parts);
+  at_.pooled = parts.take<float>(texts * 2 * count(model_.spec.hidden));
+  at_.exits = ExitMemory(model_, capacity.texts, 1, parts);
 }
 
 void BatchRunner::clear() {
-  texts_ = rows_ = 0;
-  encodings_.clear();
-  asks_.clear();
-  policies_.clear();
+  input_.clear_texts();
+  input_.policies = {};
+  rows_ = 0;
 }
 
 bool BatchRunner::add(const Encoding& text, const SlotOptions& options) {
   const auto tokens = static_cast<int>(text.ids.size());
-  if (texts_ > 0 && (texts_ + 1 > max_capacity().texts || rows_ + tokens > max_capacity().rows)) return false;
-  SlotAsk ask{.stop = options.stop, .all_exits = options.all_exits ? 1 : 0};
-  if (options.policy != nullptr) {
-    const auto known = std::find(policies_.begin(), policies_.end(), options.policy);
-    if (known == policies_.end() && policies_.size() == kMaxPolicies) return false;
-    ask.policy = static_cast<int>(known - policies_.begin());
-    if (known == policies_.end()) policies_.push_back(options.policy);
-    check(options.policy->state_floats <= state_floats_, "a policy's state fits its place");
-  }
-  encodings_.push_back(&text);
-  asks_.push_back(ask);
-  ++texts_;
+  if (texts() > 0 && (texts() + 1 > max_capacity().texts || rows_ + tokens > max_capacity().rows)) return false;
+  if (!input_.add(text, texts(), options, model_)) return false;
   rows_ += tokens;
   return true;
 }
@@ -124,23 +77,18 @@ bool BatchRunner::add(const Encoding& text, const SlotOptions& options) {
 // The smallest capacity that takes the batch; writes the batch into pinned memory as it lies there.
 void BatchRunner::choose_capacity() {
   stream_.wait();  // the rest of a text that left early
-  capacity_ = &*std::find_if(capacities_.begin(), std::prev(capacities_.end()), [&](const Capacity& capacity) {
-    return texts_ <= capacity.texts && rows_ <= capacity.rows;
-  });
-  layout_ = Layout(model_, *capacity_);
-  std::vector<int> slots(count(texts_));
-  std::iota(slots.begin(), slots.end(), 0);
-  write_input({.encodings = encodings_, .slots = slots, .asks = asks_, .policies = policies_}, model_, layout_.input,
-              host_input_.data());
+  capacity_ = &fitting(capacities_, texts(), rows_);
+  results_ = BatchResults(model_, capacity_->texts, host_results_.data());
+  BatchInput(*capacity_, host_input_.data()).write(input_, model_);
 }
 
 std::string BatchRunner::uses() const {
   const size_t sites = model_.exits.sites.size();
   std::string out(sites, static_cast<char>(SiteUse::none));
-  for (const SlotAsk& ask : asks_) {
+  for (const SlotAsk& ask : input_.asks) {
     for (int site = 0; site <= ask.stop; ++site) {
       char& use = out[count(site)];
-      const bool evaluated = ask.policy >= 0 && policies_[count(ask.policy)]->nth[site] >= 0;
+      const bool evaluated = ask.policy >= 0 && input_.policies[count(ask.policy)]->nth[site] >= 0;
       if (site == ask.stop || evaluated) {
         use = static_cast<char>(SiteUse::leave);
       } else if (ask.all_exits != 0 && use == static_cast<char>(SiteUse::none)) {
@@ -175,9 +123,8 @@ void BatchRunner::start() {
     }
   }
   started_ = &parts;
-  const int none = -1, zero = 0;
-  std::memcpy(host_results_.data() + layout_.exit_site, &none, sizeof none);
-  std::memcpy(host_results_.data() + layout_.decided, &zero, sizeof zero);
+  *results_.exit_site = -1;
+  *results_.decided = 0;
   for (launched_ = 0; launched_ < std::min<size_t>(2, parts.size()); ++launched_)
     parts[launched_]->launch(stream_.get());
 }
@@ -198,9 +145,7 @@ void BatchRunner::wait() {
 }
 
 void BatchRunner::poll_and_launch() {
-  const auto read = [&](size_t place) {
-    return __atomic_load_n(reinterpret_cast<const int*>(host_results_.data() + place), __ATOMIC_ACQUIRE);
-  };
+  const auto read = [](const int* place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); };
   const auto& sites = model_.exits.sites;
   // The parts end at the sites where texts leave; `passed` of them are behind the text.
   size_t passed = 0;
@@ -208,33 +153,14 @@ void BatchRunner::poll_and_launch() {
   const std::string key = uses();
   for (size_t site = 0; site < sites.size(); ++site)
     if (key[site] == static_cast<char>(SiteUse::leave)) ends.push_back(static_cast<int>(site));
-  for (unsigned spins = 1; read(layout_.exit_site) < 0; ++spins) {
-    const int decided = read(layout_.decided);
+  for (unsigned spins = 1; read(results_.exit_site) < 0; ++spins) {
+    const int decided = read(results_.decided);
     while (passed < ends.size() && ends[passed] < decided) ++passed;
     if (launched_ < started_->size() && launched_ < passed + 2) (*started_)[launched_++]->launch(stream_.get());
     // A device that fails never answers.
     if (spins % 4096 != 0 || !stream_.idle() || launched_ < started_->size()) continue;
-    check(read(layout_.exit_site) >= 0, "a text leaves at its last exit");
+    check(read(results_.exit_site) >= 0, "a text leaves at its last exit");
   }
-}
-
-int BatchRunner::exit_site(int text) const {
-  int site = 0;
-  std::memcpy(&site, host_results_.data() + layout_.exit_site + count(text) * sizeof(int), sizeof site);
-  return site;
-}
-const float* BatchRunner::logits(int text, int site) const {
-  const size_t sites = model_.exits.sites.size(), outputs = count(model_.exits.outputs);
-  return reinterpret_cast<const float*>(host_results_.data() + layout_.logits) +
-         (count(text) * sites + count(site)) * outputs;
-}
-float BatchRunner::lte(int text, int site) const {
-  return reinterpret_cast<const float*>(host_results_.data() +
-                                        layout_.lte)[count(text) * model_.exits.sites.size() + count(site)];
-}
-const float* BatchRunner::ramp(int text) const {
-  return reinterpret_cast<const float*>(host_results_.data() + layout_.ramp) +
-         count(text) * count(model_.exits.outputs);
 }
 
 BatchRunner::BatchCursor BatchRunner::begin_cursor(const Capacity& capacity, const std::string& uses, int depth,
@@ -249,23 +175,17 @@ BatchRunner::BatchCursor BatchRunner::begin_cursor(const Capacity& capacity, con
           .layers = depth > 0 ? depth : sites[last].after,
           .rows = at_.rows[0],
           .spare = at_.rows[1],
-          .list = InputLayout(capacity).list(at_.input),
+          .input = BatchInput(capacity, at_.input),
+          .list = BatchInput(capacity, at_.input).list,
           .other = at_.spare};
 }
 
 void BatchRunner::enqueue_start(const BatchCursor& cursor) {
-  const Capacity& capacity = cursor.capacity;
-  const Layout layout(model_, capacity);
   const Stream stream = stream_.get();
-  copy_to_device(at_.input, host_input_.data(), layout.input.bytes, stream);
-  fill_zero(at_.results + layout.state, layout.exit_site - layout.state, stream);
-  layers_.embed_tokens({.layout = layout.input,
-                        .input = at_.input,
-                        .embedded = cursor.spare,
-                        .out = cursor.rows,
-                        .live = cursor.list.live,
-                        .max_rows = capacity.rows},
-                       stream);
+  copy_to_device(at_.input, host_input_.data(), cursor.input.bytes, stream);
+  fill_zero(at_.exits.state, count(cursor.capacity.texts) * count(model_.state_floats) * sizeof(float), stream);
+  layers_.embed_tokens(
+      {.input = cursor.input, .embedded = cursor.spare, .out = cursor.rows, .max_rows = cursor.capacity.rows}, stream);
   if (cursor.after) cursor.after(0, cursor.rows, cursor.list);
 }
 
@@ -276,8 +196,8 @@ void BatchRunner::enqueue_part(BatchCursor& at) {
     const bool has_exit = at.next < sites.size() && sites[at.next].after == layer;
     const SiteUse use = has_exit ? static_cast<SiteUse>(at.uses[at.next]) : SiteUse::none;
     // At the last layer everybody leaves; where the exit reads row 0 alone, nothing else is computed.
-    const bool last =
-        layer == at.layers && !at.after && has_exit && at.capacity.texts > 1 && !model_.reads_all_rows(sites[at.next]);
+    const bool last = layer == at.layers && !at.after && has_exit && at.capacity.texts > 1 &&
+                      !reads_all_rows(model_.exits, sites[at.next]);
     left = use == SiteUse::leave && layer < at.layers;
     // Where an exit reads row 0 alone, the other rows are normalised when it is known which of them stay.
     const bool moves = left && !at.after && at.capacity.texts > 1 && model_.pools_by_product(sites[at.next]);
@@ -309,7 +229,7 @@ void BatchRunner::enqueue_part(BatchCursor& at) {
     if (!left) continue;
     if (moves) {
       norm_and_move({.rows = layers_.last_norm(at.layer, at.rows),
-                     .from = at_.from,
+                     .from = at_.exits.from,
                      .before = at.list,
                      .after = at.other,
                      .capacity = at.capacity},
@@ -317,8 +237,8 @@ void BatchRunner::enqueue_part(BatchCursor& at) {
     } else if (at.capacity.texts > 1) {
       compact({.rows = at.rows,
                .out = at.spare,
-               .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
-               .from = at_.from,
+               .row_bytes = model_.row_bytes(),
+               .from = at_.exits.from,
                .before = at.list,
                .after = at.other,
                .max_texts = at.capacity.texts},
@@ -342,9 +262,7 @@ void BatchRunner::enqueue_exits(const BatchCursor& at, int site, bool before_nor
 }
 
 void BatchRunner::enqueue_results(const Capacity& capacity) {
-  const Layout layout(model_, capacity);
-  copy_to_host(host_results_.data() + layout.exit_site, at_.results + layout.exit_site,
-               layout.decided - layout.exit_site, stream_.get());
+  copy_to_host(host_results_.data(), at_.results, BatchResults(model_, capacity.texts, nullptr).bytes, stream_.get());
 }
 
 void BatchRunner::enqueue_layer(BatchCursor& at, bool norm) {
@@ -372,7 +290,7 @@ void BatchRunner::enqueue_first_rows(const BatchCursor& at) {
               .b = at.rows,
               .first_of_a = layers_.wide(),  // over queries, which are no longer needed
               .first_of_b = at.spare,
-              .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
+              .row_bytes = model_.row_bytes(),
               .list = at.list,
               .first_rows = at.other,
               .max_texts = at.capacity.texts},
@@ -387,7 +305,7 @@ void BatchRunner::enqueue_first_rows(const BatchCursor& at) {
 }
 
 void BatchRunner::enqueue_pooling(const ExitSite& site, const BatchCursor& at, bool before_norm, Stream stream) {
-  if (model_.reads_all_rows(site)) {
+  if (reads_all_rows(model_.exits, site)) {
     pool({.number = model_.number,
           .rows = at.rows,
           .columns = model_.spec.hidden,
@@ -408,78 +326,50 @@ void BatchRunner::enqueue_pooling(const ExitSite& site, const BatchCursor& at, b
     }
     norm_first_rows({.rows = first, .list = at.list, .first_live = at_.first_live, .max_texts = at.capacity.texts},
                     stream);
-    const Matrix& pooler = model_.poolers[count(*site.pooler)];
-    multiply({.number = model_.number,
-              .input = at_.first_rows,
-              .weight = pooler.weight,
-              .bias = pooler.bias,
-              .inputs = pooler.inputs,
-              .outputs = pooler.outputs,
-              .finish = Finish::tanh,
-              .live = at_.first_live,
-              .max_rows = at.capacity.texts,
-              .wide = at_.vectors},
-             model_.chip, stream);
+    Product pooler = model_.product(model_.poolers[count(*site.pooler)]);
+    pooler.input = at_.first_rows;
+    pooler.finish = Finish::tanh;
+    pooler.live = at_.first_live;
+    pooler.max_rows = at.capacity.texts;
+    pooler.wide = at_.exits.vectors;
+    multiply(pooler, model_.chip, stream);
   }
 }
 
 void BatchRunner::enqueue_exit(const ExitSite& site, int index, bool ramp, const BatchCursor& at, bool before_norm,
                                Stream stream) {
-  const Capacity& capacity = at.capacity;
-  const TextList& before = at.list;
-  const std::byte* rows = at.rows;
-  const Layout layout(model_, capacity);
   const int hidden = model_.spec.hidden;
-  const bool all_rows = model_.reads_all_rows(site), product = model_.pools_by_product(site);
+  const bool product = model_.pools_by_product(site);
   enqueue_pooling(site, at, before_norm, stream);
   // Without a pooler, the classifier reads what is pooled already.
   const Matrix pooler = site.pooler && !product ? model_.poolers[count(*site.pooler)] : Matrix{};
-  const int width = site.pooler ? model_.poolers[count(*site.pooler)].outputs : hidden;
   const DeviceModel::Classifier& classifier = model_.classifiers[count(site.classifier)];
-  const auto results = [&](size_t place) { return reinterpret_cast<float*>(at_.results + place); };
-  std::byte* host = host_results_.data();
-  const ExitJob::Mirror mirror{.logits = reinterpret_cast<float*>(host + layout.logits),
-                               .lte_scores = reinterpret_cast<float*>(host + layout.lte),
-                               .ramp_logits = reinterpret_cast<float*>(host + layout.ramp),
-                               .exit_site = reinterpret_cast<int*>(host + layout.exit_site),
-                               .decided = reinterpret_cast<int*>(host + layout.decided)};
-  run_exit({.number = model_.number,
-            .site = index,
-            .ramp = ramp,
-            .rows = rows,
-            .pooled = product    ? at_.vectors
-                      : all_rows ? at_.pooled
-                                 : nullptr,
-            .inputs = product       ? width
-                      : site.reader ? 2 * hidden
-                                    : hidden,
-            .row_columns = hidden,
-            .pooler = pooler.weight,
-            .pooler_bias = pooler.bias,
-            .width = width,
-            .classifier = classifier.outer,
-            .inner = classifier.inner,
-            .lte = model_.lte,
-            .sites = static_cast<int>(model_.exits.sites.size()),
-            .outputs = model_.exits.outputs,
-            .asks = reinterpret_cast<const SlotAsk*>(at_.input + layout.input.asks),
-            .policies = reinterpret_cast<const Policy*>(at_.input + layout.input.policies),
-            .state = results(layout.state),
-            .state_floats = state_floats_,
-            .logits = results(layout.logits),
-            .lte_scores = results(layout.lte),
-            .ramp_logits = results(layout.ramp),
-            .exit_site = reinterpret_cast<int*>(at_.results + layout.exit_site),
-            .vectors = at_.vectors,
-            .hidden = at_.hidden,
-            .leaves = at_.leaves,
-            .from = at_.from,
-            .arrived = at_.arrived,
-            .before = before,
-            .after = at.other,
-            .mirror = at.host_polls ? mirror : ExitJob::Mirror{},
-            .max_texts = capacity.texts},
-           stream);
+  ExitJob job = at_.exits.job(model_, BatchResults(model_, at.capacity.texts, at_.results));
+  job.site = index;
+  job.ramp = ramp;
+  job.rows = at.rows;
+  job.width = site.pooler ? model_.poolers[count(*site.pooler)].outputs : hidden;
+  if (product) job.pooled = at_.exits.vectors;
+  if (reads_all_rows(model_.exits, site)) job.pooled = at_.pooled;
+  job.inputs = product ? job.width : site.reader ? 2 * hidden : hidden;
+  job.pooler = pooler.weight;
+  job.pooler_bias = pooler.bias;
+  job.classifier = classifier.outer;
+  job.inner = classifier.inner;
+  job.asks = at.input.asks;
+  job.policies = at.input.policies;
+  job.before = at.list;
+  job.after = at.other;
+  job.max_texts = at.capacity.texts;
+  if (at.host_polls) {
+    const BatchResults host(model_, at.capacity.texts, host_results_.data());
+    job.mirror = {.logits = host.logits,
+                  .lte_scores = host.lte,
+                  .ramp_logits = host.ramp,
+                  .exit_site = host.exit_site,
+                  .decided = host.decided};
+  }
+  run_exit(job, stream);
 }
 
 }  // namespace exeunt::cuda

@@ -11,20 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/engine/cuda/batch_input.h"
 #include "exeunt/engine/cuda/layer_pass.h"
-#include "exeunt/engine/cuda/results.h"
 
 namespace exeunt::cuda {
 
 // What happens at one exit of a batch.
 enum class SiteUse : char { none = 'n', evaluate = 'l', leave = 'x' };  // evaluated; and texts may leave
 
-class BatchRunner final : public Results {
+class BatchRunner {
  public:
   // For batches of up to `rows` rows; a text has at most the model's.
   BatchRunner(const DeviceModel& model, int rows);
-  ~BatchRunner() override;
+  ~BatchRunner();
   BatchRunner(const BatchRunner&) = delete;
   BatchRunner& operator=(const BatchRunner&) = delete;
 
@@ -32,7 +30,7 @@ class BatchRunner final : public Results {
 
   // Filling a batch.
   void clear();
-  [[nodiscard]] int texts() const noexcept { return texts_; }
+  [[nodiscard]] int texts() const noexcept { return static_cast<int>(input_.slots.size()); }
   [[nodiscard]] int rows() const noexcept { return rows_; }
   // False: the batch is full; an empty runner takes any text.
   [[nodiscard]] bool add(const Encoding& text, const SlotOptions& options);
@@ -46,33 +44,20 @@ class BatchRunner final : public Results {
   // Waits for the batch. Throws what failed.
   void wait();
 
-  // Results, in the order of `add`.
-  [[nodiscard]] int exit_site(int text) const override;
-  [[nodiscard]] const float* logits(int text, int site) const override;
-  [[nodiscard]] float lte(int text, int site) const override;
-  [[nodiscard]] const float* ramp(int text) const override;  // only where the last exit was evaluated
-
+  // In the order of `add`; the ramp's only where the last exit was evaluated.
+  [[nodiscard]] const BatchResults& results() const noexcept { return results_; }
   [[nodiscard]] Stream stream() const noexcept { return stream_.get(); }
 
  private:
-  // Where the parts of a batch lie, for one size: in pinned memory and on the device alike.
-  struct Layout {
-    Layout() = default;
-    Layout(const DeviceModel& model, const Capacity& capacity);
-    InputLayout input = {};
-    size_t state = 0, exit_site = 0, logits = 0, lte = 0, ramp = 0, decided = 0;  // copied back from `exit_site` on
-    size_t result_bytes = 0;
-  };
   struct Buffers {
     std::byte* rows[2] = {};
     std::byte *input = nullptr, *results = nullptr, *first_rows = nullptr;
     Live* first_live = nullptr;  // how many rows `first_rows` has
     TextList spare = {};         // the second of the two lists that take turns
-    float *pooled = nullptr, *vectors = nullptr, *hidden = nullptr;
-    int *leaves = nullptr, *from = nullptr;
-    unsigned* arrived = nullptr;
+    float* pooled = nullptr;
+    ExitMemory exits = {};
   };
-  void plan_memory();
+  void place(MemoryParts& parts);
   void choose_capacity();
   [[nodiscard]] std::string uses() const;  // a SiteUse for every site, and 'r' if the ramp is asked
   // How far a batch has been enqueued.
@@ -85,6 +70,7 @@ class BatchRunner final : public Results {
     int layers = 0, layer = 0;
     size_t next = 0;  // site
     std::byte *rows = nullptr, *spare = nullptr;
+    BatchInput input = {};  // on the device
     TextList list = {}, other = {};
     bool quantized = false;  // the rows are there in int8, too
     int undecided = -1;      // the site that is decided during the next layer
@@ -108,7 +94,6 @@ class BatchRunner final : public Results {
 
   const DeviceModel& model_;
   std::vector<Capacity> capacities_ = {};
-  int state_floats_;
   LayerPass layers_;
   DeviceMemory memory_ = {};
   PinnedMemory host_input_ = {}, host_results_ = {};
@@ -121,12 +106,10 @@ class BatchRunner final : public Results {
   bool host_polls_ = false;         // see BatchCursor
 
   // The batch.
-  int texts_ = 0, rows_ = 0;
-  std::vector<const Encoding*> encodings_ = {};
-  std::vector<SlotAsk> asks_ = {};
-  std::vector<const Policy*> policies_ = {};
+  InputTexts input_ = {};
+  int rows_ = 0;
   const Capacity* capacity_ = nullptr;
-  Layout layout_ = {};  // for `capacity_`
+  BatchResults results_ = {};  // in pinned memory, for `capacity_`
 };
 
 }  // namespace exeunt::cuda

@@ -2,7 +2,6 @@
 #include "exeunt/engine/cuda/continuous_batch.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "exeunt/base/error.h"
@@ -16,9 +15,7 @@ constexpr int kMaxSlots = 2048, kTokensPerSlot = 16;
 }  // namespace
 
 ContinuousBatch::ContinuousBatch(const DeviceModel& model, int rows)
-    : model_(model),
-      state_floats_(max_state_floats(static_cast<int>(model.exits.sites.size()), model.exits.outputs)),
-      layers_(model, std::max(rows, model.spec.max_tokens())) {
+    : model_(model), layers_(model, std::max(rows, model.spec.max_tokens())) {
   check(model.mixes_depths() && model.exits.sites.size() <= kMaxGroupedSites, "the model mixes depths");
   max_capacity_.rows = std::max(rows, model.spec.max_tokens());
   const size_t per_text = model.exits.sites.size() * count(model.exits.outputs + 1) * sizeof(float) + sizeof(int);
@@ -31,7 +28,20 @@ ContinuousBatch::ContinuousBatch(const DeviceModel& model, int rows)
   std::iota(free_.rbegin(), free_.rend(), 0);
   tokens_.resize(free_.size());
   policy_of_.resize(free_.size());
-  plan_memory();
+  MemoryParts sizes(kPartAlignment);
+  place(sizes);
+  memory_ = device_memory(sizes.size(), "a continuous batch of texts");
+  MemoryParts parts(kPartAlignment, memory_.data());
+  place(parts);
+  for (size_t i = 0; i < 2; ++i) {
+    host_input_[i] = pinned_memory(BatchInput(max_capacity_, nullptr).bytes, "texts that join a batch");
+    host_results_[i] =
+        pinned_memory(BatchResults(model_, max_capacity_.texts, nullptr).bytes, "the answers of a batch");
+    results_[i] = BatchResults(model_, max_capacity_.texts, host_results_[i].data());
+    fill_zero(at_.lists[i].live, sizeof(Live), stream_.get());
+    fill_zero(at_.lists[i].begin, sizeof(int), stream_.get());
+  }
+  fill_zero(at_.exits.arrived, at_.exits.arrived_bytes, stream_.get());
   upload_tables();
 }
 
@@ -42,76 +52,26 @@ ContinuousBatch::~ContinuousBatch() {
   }
 }
 
-void ContinuousBatch::plan_memory() {
+void ContinuousBatch::place(MemoryParts& parts) {
   const size_t rows = (count(max_capacity_.rows) + 127) / 128 * 128, texts = count(max_capacity_.texts);
-  const size_t sites = model_.exits.sites.size(), outputs = count(model_.exits.outputs);
-  const size_t row = count(model_.spec.hidden) * bytes_of(model_.number);
-  Plan results;
-  result_layout_.exit_site = results.add(texts * sizeof(int));
-  result_layout_.logits = results.add(texts * sites * outputs * sizeof(float));
-  result_layout_.lte = results.add(texts * sites * sizeof(float));
-  result_layout_.bytes = results.size();
-  const InputLayout input(max_capacity_);
-
-  Plan plan;
-  layers_.plan(plan);
-  const size_t held = plan.add(rows * row), fresh = plan.add(rows * row),
-               embedded = plan.add(rows * count(model_.spec.embedding) * bytes_of(model_.number)),
-               inputs = plan.add(input.bytes), found = plan.add(result_layout_.bytes),
-               first_rows = plan.add(sites * texts * row),
-               vectors = plan.add(sites * texts * count(width()) * sizeof(float)),
-               hidden = plan.add(texts * count(model_.exits.inner.value_or(1)) * sizeof(float)),
-               state = plan.add(texts * count(state_floats_) * sizeof(float)), asks = plan.add(texts * sizeof(SlotAsk)),
-               depth = plan.add(texts * sizeof(int)), first_row = plan.add(sizeof(int)),
-               place = plan.add(texts * sizeof(int)), site = plan.add(texts * sizeof(int)),
-               leaves = plan.add(texts * sizeof(int)), from = plan.add(texts * sizeof(int)),
-               site_live = plan.add(sites * sizeof(Live)),
-               site_after = plan.add(count(model_.spec.layers + 1) * sizeof(int)),
-               exits = plan.add(sites * sizeof(GroupedExit)), arrived = plan.add(sizeof(unsigned));
-  size_t live[2], slot[2], begin[2], tiles[2];
-  for (size_t i = 0; i < 2; ++i) {
-    live[i] = plan.add(sizeof(Live));
-    slot[i] = plan.add(texts * sizeof(int));
-    begin[i] = plan.add((texts + 1) * sizeof(int));
-    tiles[i] = plan.add(count(max_capacity_.tiles()) * sizeof(Tile));
-  }
-  memory_ = device_memory(plan.size(), "a continuous batch of texts");
-  std::byte* base = memory_.data();
-  layers_.place(base);
-  const auto ints = [base](size_t at) { return reinterpret_cast<int*>(base + at); };
-  const auto floats = [base](size_t at) { return reinterpret_cast<float*>(base + at); };
-  at_ = {.rows = base + held,
-         .embedded = base + embedded,
-         .fresh = base + fresh,
-         .input = base + inputs,
-         .results = base + found,
-         .first_rows = base + first_rows,
-         .asks = reinterpret_cast<SlotAsk*>(base + asks),
-         .state = floats(state),
-         .vectors = floats(vectors),
-         .hidden = floats(hidden),
-         .depth = ints(depth),
-         .first_row = ints(first_row),
-         .site_after = ints(site_after),
-         .place = ints(place),
-         .site = ints(site),
-         .leaves = ints(leaves),
-         .from = ints(from),
-         .site_live = reinterpret_cast<Live*>(base + site_live),
-         .exits = reinterpret_cast<GroupedExit*>(base + exits),
-         .arrived = reinterpret_cast<unsigned*>(base + arrived)};
-  for (size_t i = 0; i < 2; ++i) {
-    at_.lists[i] = {.live = reinterpret_cast<Live*>(base + live[i]),
-                    .slot = ints(slot[i]),
-                    .begin = ints(begin[i]),
-                    .tiles = reinterpret_cast<Tile*>(base + tiles[i])};
-    host_input_[i] = pinned_memory(input.bytes, "texts that join a batch");
-    host_results_[i] = pinned_memory(result_layout_.bytes, "the answers of a batch");
-    fill_zero(at_.lists[i].live, sizeof(Live), stream_.get());
-    fill_zero(at_.lists[i].begin, sizeof(int), stream_.get());
-  }
-  fill_zero(at_.arrived, sizeof(unsigned), stream_.get());
-  stream_.wait();
+  const size_t sites = model_.exits.sites.size(), row = model_.row_bytes();
+  layers_.place(parts);
+  at_.rows = parts.take<std::byte>(rows * row);
+  at_.fresh = parts.take<std::byte>(rows * row);
+  at_.embedded = parts.take<std::byte>(rows * count(model_.spec.embedding) * bytes_of(model_.number));
+  at_.input = parts.take<std::byte>(BatchInput(max_capacity_, nullptr).bytes);
+  at_.results = parts.take<std::byte>(BatchResults(model_, max_capacity_.texts, nullptr).bytes);
+  at_.first_rows = parts.take<std::byte>(sites * texts * row);
+  at_.exits = ExitMemory(model_, max_capacity_.texts, sites, parts);
+  at_.asks = parts.take<SlotAsk>(texts);
+  at_.depth = parts.take<int>(texts);
+  at_.first_row = parts.take<int>(1);
+  at_.place = parts.take<int>(texts);
+  at_.site = parts.take<int>(texts);
+  at_.site_live = parts.take<Live>(sites);
+  at_.site_after = parts.take<int>(count(model_.spec.layers + 1));
+  at_.classifiers = parts.take<GroupedExit>(sites);
+  for (TextList& list : at_.lists) list = take_list(max_capacity_, parts);
 }
 
 void ContinuousBatch::upload_tables() {
@@ -124,50 +84,35 @@ void ContinuousBatch::upload_tables() {
     exits.push_back({.classifier = classifier.outer, .inner = classifier.inner});
   }
   copy_to_device(at_.site_after, site_after.data(), site_after.size() * sizeof(int), stream_.get());
-  copy_to_device(at_.exits, exits.data(), exits.size() * sizeof(GroupedExit), stream_.get());
+  copy_to_device(at_.classifiers, exits.data(), exits.size() * sizeof(GroupedExit), stream_.get());
   stream_.wait();
 }
 
 std::optional<int> ContinuousBatch::add(const Encoding& text, const SlotOptions& options) {
   const auto tokens = static_cast<int>(text.ids.size());
   if (free_.empty() || rows_ + tokens > max_capacity_.rows) return {};
-  SlotAsk ask{.stop = options.stop, .all_exits = options.all_exits ? 1 : 0};
-  if (options.policy != nullptr) {
-    auto place = std::find(policies_.begin(), policies_.end(), options.policy);
-    if (place == policies_.end()) place = std::find(policies_.begin(), policies_.end(), nullptr);
-    if (place == policies_.end()) return {};
-    check(options.policy->state_floats <= state_floats_, "a policy's state fits its place");
-    ask.policy = static_cast<int>(place - policies_.begin());
-    *place = options.policy;
-    ++policy_uses_[count(ask.policy)];
-  }
   const int slot = free_.back();
+  if (!input_.add(text, slot, options, model_)) return {};
   free_.pop_back();
+  const int policy = input_.asks.back().policy;
+  if (policy >= 0) ++policy_uses_[count(policy)];
   tokens_[count(slot)] = tokens;
-  policy_of_[count(slot)] = ask.policy;
+  policy_of_[count(slot)] = policy;
   rows_ += tokens;
   active_.push_back({.slot = slot, .joined = steps_});
-  encodings_.push_back(&text);
-  slots_.push_back(slot);
-  asks_.push_back(ask);
   return slot;
 }
 
 void ContinuousBatch::release_policy(int index) {
-  if (index >= 0 && --policy_uses_[count(index)] == 0) policies_[count(index)] = nullptr;
+  if (index >= 0 && --policy_uses_[count(index)] == 0) input_.policies[count(index)] = nullptr;
 }
 
 void ContinuousBatch::step() {
   check(steps_ - seen_ < 2, "the results of a step are read before its buffers are used again");
   const size_t turn = steps_ % 2;
-  const Capacity& capacity = *std::find_if(capacities_.begin(), std::prev(capacities_.end()), [&](const Capacity& one) {
-    return texts() <= one.texts && rows_ <= one.rows;
-  });
-  write_input({.encodings = encodings_, .slots = slots_, .asks = asks_, .policies = policies_}, model_,
-              InputLayout(capacity), host_input_[turn].data());
-  encodings_.clear();
-  slots_.clear();
-  asks_.clear();
+  const Capacity& capacity = fitting(capacities_, texts(), rows_);
+  BatchInput(capacity, host_input_[turn].data()).write(input_, model_);
+  input_.clear_texts();
   std::unique_ptr<Graph>& graph = graphs_[{&capacity, turn}];
   if (!graph) graph = std::make_unique<Graph>(stream_.get(), [&] { enqueue(capacity, turn); });
   graph->launch(stream_.get());
@@ -182,7 +127,7 @@ std::span<const int> ContinuousBatch::finished() {
   step_done_[step % 2].wait();
   seen_ = step + 1;
   std::erase_if(active_, [&](const ActiveText& text) {
-    if (text.joined > step || exit_site(text.slot) < 0) return false;
+    if (text.joined > step || results().exit_site[text.slot] < 0) return false;
     finished_.push_back(text.slot);
     rows_ -= tokens_[count(text.slot)];
     release_policy(policy_of_[count(text.slot)]);
@@ -200,35 +145,28 @@ void ContinuousBatch::enqueue(const Capacity& capacity, size_t turn) {
   layers_.rest(0, {.live = list.live, .max_rows = capacity.rows, .from = layers_.context(), .residual = at_.rows},
                stream);
   enqueue_exits(capacity, turn);
-  copy_to_host(host_results_[turn].data(), at_.results, result_layout_.bytes, stream);
+  copy_to_host(host_results_[turn].data(), at_.results, results_[turn].bytes, stream);
 }
 
 void ContinuousBatch::enqueue_joining(const Capacity& capacity, const TextList& list) {
   const Stream stream = stream_.get();
-  const InputLayout layout(capacity);
-  copy_to_device(at_.input, host_input_[&list == &at_.lists[0] ? 0 : 1].data(), layout.bytes, stream);
-  const TextList fresh = layout.list(at_.input);
+  const BatchInput input(capacity, at_.input);
+  copy_to_device(at_.input, host_input_[&list == &at_.lists[0] ? 0 : 1].data(), input.bytes, stream);
   join({.list = list,
-        .fresh = fresh,
-        .fresh_asks = InputLayout::at<const SlotAsk>(at_.input, layout.asks),
+        .fresh = input.list,
+        .fresh_asks = input.asks,
         .asks = at_.asks,
         .depth = at_.depth,
-        .exit_site = reinterpret_cast<int*>(at_.results + result_layout_.exit_site),
-        .state = at_.state,
-        .state_floats = state_floats_,
+        .exit_site = BatchResults(model_, max_capacity_.texts, at_.results).exit_site,
+        .state = at_.exits.state,
+        .state_floats = model_.state_floats,
         .first_row = at_.first_row},
        stream);
-  layers_.embed_tokens({.layout = layout,
-                        .input = at_.input,
-                        .embedded = at_.embedded,
-                        .out = at_.fresh,
-                        .live = fresh.live,
-                        .max_rows = capacity.rows},
-                       stream);
+  layers_.embed_tokens({.input = input, .embedded = at_.embedded, .out = at_.fresh, .max_rows = capacity.rows}, stream);
   append({.from = at_.fresh,
           .rows = at_.rows,
-          .row_bytes = count(model_.spec.hidden) * bytes_of(model_.number),
-          .live = fresh.live,
+          .row_bytes = model_.row_bytes(),
+          .live = input.list.live,
           .first_row = at_.first_row,
           .max_rows = capacity.rows},
          stream);
@@ -237,9 +175,8 @@ void ContinuousBatch::enqueue_joining(const Capacity& capacity, const TextList& 
 void ContinuousBatch::enqueue_exits(const Capacity& capacity, size_t turn) {
   const Stream stream = stream_.get();
   const TextList &list = at_.lists[turn], &after = at_.lists[1 - turn];
-  const InputLayout layout(capacity);
   const auto& sites = model_.exits.sites;
-  const auto* policies = InputLayout::at<const Policy>(at_.input, layout.policies);
+  const Policy* policies = BatchInput(capacity, at_.input).policies;
   group_by_site({.list = list,
                  .asks = at_.asks,
                  .policies = policies,
@@ -258,70 +195,28 @@ void ContinuousBatch::enqueue_exits(const Capacity& capacity, size_t turn) {
   // Few rows each: several at a time.
   for (const OwnStream& side : sides_) let_wait(side.get(), stream);
   for (size_t site = 0; site < sites.size(); ++site) {
-    const Matrix& pooler = model_.poolers[count(*sites[site].pooler)];
     const size_t begin = site * count(max_capacity_.texts);
-    multiply({.number = model_.number,
-              .input = at_.first_rows + begin * count(model_.spec.hidden) * bytes_of(model_.number),
-              .weight = pooler.weight,
-              .bias = pooler.bias,
-              .inputs = pooler.inputs,
-              .outputs = pooler.outputs,
-              .finish = Finish::tanh,
-              .live = at_.site_live + site,
-              .max_rows = capacity.texts,
-              .wide = at_.vectors + begin * count(width())},
-             model_.chip, sides_[site % sides_.size()].get());
+    Product pooler = model_.product(model_.poolers[count(*sites[site].pooler)]);
+    pooler.input = at_.first_rows + begin * model_.row_bytes();
+    pooler.finish = Finish::tanh;
+    pooler.live = at_.site_live + site;
+    pooler.max_rows = capacity.texts;
+    pooler.wide = at_.exits.vectors + begin * count(width());
+    multiply(pooler, model_.chip, sides_[site % sides_.size()].get());
   }
   for (const OwnStream& side : sides_) let_wait(stream, side.get());
-  const auto results = [&](size_t place) { return reinterpret_cast<float*>(at_.results + place); };
-  run_grouped_exit({.exit = {.number = model_.number,
-                             .rows = at_.rows,
-                             .pooled = at_.vectors,
-                             .inputs = width(),
-                             .row_columns = model_.spec.hidden,
-                             .width = width(),
-                             .lte = model_.lte,
-                             .sites = static_cast<int>(sites.size()),
-                             .outputs = model_.exits.outputs,
-                             .asks = at_.asks,
-                             .policies = policies,
-                             .state = at_.state,
-                             .state_floats = state_floats_,
-                             .logits = results(result_layout_.logits),
-                             .lte_scores = results(result_layout_.lte),
-                             .exit_site = reinterpret_cast<int*>(at_.results + result_layout_.exit_site),
-                             .vectors = at_.vectors,
-                             .hidden = at_.hidden,
-                             .leaves = at_.leaves,
-                             .from = at_.from,
-                             .arrived = at_.arrived,
-                             .before = list,
-                             .after = after,
-                             .max_texts = capacity.texts},
-                    .exits = at_.exits,
-                    .place = at_.place,
-                    .site = at_.site},
-                   stream);
+  ExitJob exit = at_.exits.job(model_, BatchResults(model_, max_capacity_.texts, at_.results));
+  exit.rows = at_.rows;
+  exit.pooled = at_.exits.vectors;
+  exit.inputs = exit.width = width();
+  exit.asks = at_.asks;
+  exit.policies = policies;
+  exit.before = list;
+  exit.after = after;
+  exit.max_texts = capacity.texts;
+  run_grouped_exit({.exit = exit, .exits = at_.classifiers, .place = at_.place, .site = at_.site}, stream);
   norm.out = at_.rows;
-  norm_and_move({.rows = norm, .from = at_.from, .before = list, .after = after, .capacity = capacity}, stream);
-}
-
-int ContinuousBatch::exit_site(int slot) const {
-  int site = 0;
-  std::memcpy(&site, host_results_[(seen_ + 1) % 2].data() + result_layout_.exit_site + count(slot) * sizeof site,
-              sizeof site);
-  return site;
-}
-const float* ContinuousBatch::logits(int slot, int site) const {
-  return reinterpret_cast<const float*>(host_results_[(seen_ + 1) % 2].data() + result_layout_.logits) +
-         (count(slot) * model_.exits.sites.size() + count(site)) * count(model_.exits.outputs);
-}
-float ContinuousBatch::lte(int slot, int site) const {
-  return reinterpret_cast<const float*>(host_results_[(seen_ + 1) % 2].data() +
-                                        result_layout_.lte)[count(slot) * model_.exits.sites.size() + count(site)];
-}
-const float* ContinuousBatch::ramp(int) const {
-  return nullptr;
+  norm_and_move({.rows = norm, .from = at_.exits.from, .before = list, .after = after, .capacity = capacity}, stream);
 }
 
 }  // namespace exeunt::cuda

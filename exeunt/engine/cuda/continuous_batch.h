@@ -13,17 +13,15 @@
 #include <span>
 #include <vector>
 
-#include "exeunt/engine/cuda/batch_input.h"
 #include "exeunt/engine/cuda/layer_pass.h"
-#include "exeunt/engine/cuda/results.h"
 
 namespace exeunt::cuda {
 
-class ContinuousBatch final : public Results {
+class ContinuousBatch {
  public:
   // For up to `rows` rows; a text has at most the model's. The model mixes depths.
   ContinuousBatch(const DeviceModel& model, int rows);
-  ~ContinuousBatch() override;
+  ~ContinuousBatch();
   ContinuousBatch(const ContinuousBatch&) = delete;
   ContinuousBatch& operator=(const ContinuousBatch&) = delete;
 
@@ -37,32 +35,25 @@ class ContinuousBatch final : public Results {
   // their results are.
   [[nodiscard]] std::span<const int> finished();
 
-  [[nodiscard]] int exit_site(int slot) const override;
-  [[nodiscard]] const float* logits(int slot, int site) const override;
-  [[nodiscard]] float lte(int slot, int site) const override;
-  [[nodiscard]] const float* ramp(int slot) const override;  // there is none
+  // Of the slots that are finished.
+  [[nodiscard]] const BatchResults& results() const noexcept { return results_[(seen_ + 1) % 2]; }
 
  private:
-  struct ResultLayout {
-    size_t exit_site = 0, logits = 0, lte = 0, bytes = 0;
-  };
   struct Buffers {
     std::byte *rows = nullptr, *embedded = nullptr, *fresh = nullptr, *input = nullptr, *results = nullptr,
               *first_rows = nullptr;
     std::array<TextList, 2> lists = {};  // they take turns
     SlotAsk* asks = nullptr;
-    float *state = nullptr, *vectors = nullptr, *hidden = nullptr;
-    int *depth = nullptr, *first_row = nullptr, *site_after = nullptr, *place = nullptr, *site = nullptr,
-        *leaves = nullptr, *from = nullptr;
+    int *depth = nullptr, *first_row = nullptr, *site_after = nullptr, *place = nullptr, *site = nullptr;
     Live* site_live = nullptr;
-    GroupedExit* exits = nullptr;
-    unsigned* arrived = nullptr;
+    GroupedExit* classifiers = nullptr;
+    ExitMemory exits = {};
   };
   struct ActiveText {
     int slot = 0;
     size_t joined = 0;  // with this step
   };
-  void plan_memory();
+  void place(MemoryParts& parts);
   void upload_tables();
   void enqueue(const Capacity& capacity, size_t turn);
   void enqueue_joining(const Capacity& capacity, const TextList& list);
@@ -73,11 +64,10 @@ class ContinuousBatch final : public Results {
   const DeviceModel& model_;
   std::vector<Capacity> capacities_ = {};
   Capacity max_capacity_ = {};
-  int state_floats_;
   LayerPass layers_;
-  ResultLayout result_layout_ = {};
   DeviceMemory memory_ = {};
   std::array<PinnedMemory, 2> host_input_ = {}, host_results_ = {};
+  std::array<BatchResults, 2> results_ = {};  // in `host_results_`
   Buffers at_ = {};
   OwnStream stream_ = {};
   std::array<OwnStream, 4> sides_ = {};
@@ -89,13 +79,9 @@ class ContinuousBatch final : public Results {
   std::vector<int> free_ = {};
   std::vector<ActiveText> active_ = {};
   std::vector<int> tokens_ = {}, policy_of_ = {};  // [slots]
-  std::array<const Policy*, kMaxPolicies> policies_ = {};
   std::array<int, kMaxPolicies> policy_uses_ = {};
   std::vector<int> finished_ = {};
-  // Of the next step:
-  std::vector<const Encoding*> encodings_ = {};
-  std::vector<int> slots_ = {};
-  std::vector<SlotAsk> asks_ = {};
+  InputTexts input_ = {};  // of the next step
 };
 
 }  // namespace exeunt::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA GPUs. cuda.cu implements this if the build has nvcc, stub.cc otherwise; the rest of the program sees no
-// difference. No GPU or no driver is a normal result: an empty list and a reason.
+// NVIDIA GPUs. gpu_resources.cu and cuda_backend.cc implement this if the build has nvcc, stub.cc otherwise; the rest
+// of the program sees no difference. No GPU or no driver is a normal result: an empty list and a reason.
 #pragma once
 
 #include <cstdint>

@@ -33,32 +33,18 @@ constexpr int kRunners = 2;
 constexpr int kDefaultRows = 65536;
 constexpr int kRowsByLayer = 8192;  // of a batch whose rows are read
 
-void check_model(const Checkpoint& checkpoint) {
-  if (checkpoint.spec().has_plain_layers() && checkpoint.exits().pooler == PoolerShape{}) return;
-  throw Error(Code::resources, "the CUDA engine runs BERT's layers and poolers, and this model has others",
-              "use --device cpu");
-}
-
-// What a batch found for one text.
-struct Found {
-  const Results* batch = nullptr;
-  int text = 0;
-  int tokens = 0;
-};
-
 // The answer of a text that left: its exits evaluated in order, as on the CPU (cpu/text_run.cc).
-Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, const Found& found) {
-  const int left = found.batch->exit_site(found.text);
+Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, const BatchResults& results, int text) {
+  const int left = results.exit_site[text];
   check(left >= 0 && left <= stop, "a text leaves the device at an exit of its own");
   ExitEvaluator evaluator(exits, ask);
   Answer out;
-  out.tokens = found.tokens;
   out.layers_run = exits.sites[static_cast<size_t>(left)].after;
   for (int site = 0; site <= left; ++site) {
     if (!evaluates_exit(ask, site, stop)) continue;
-    const bool leaves = evaluator.evaluate(
-        {.site = site, .logits = found.batch->logits(found.text, site), .lte = found.batch->lte(found.text, site)},
-        [&found] { return found.batch->ramp(found.text); });
+    const bool leaves =
+        evaluator.evaluate({.site = site, .logits = results.logits_of(text, site), .lte = results.lte_of(text, site)},
+                           [&] { return results.ramp_of(text); });
     check((leaves || site == stop) == (site == left), "host and device decide alike");
     if (site == left)
       out.stop_reason = late && !leaves ? StopReason::deadline : stop_reason_at(exits, ask, site, leaves);
@@ -67,21 +53,11 @@ Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, c
   return out;
 }
 
-// A text that waits: for its answer, for all its exits, or for its rows.
-struct PassGroup {
-  PassOptions options = {};
-  Backend::PassDone done = {};
-};
-struct RowsGroup {
-  int depth = 0;
-  Engine::TakeRows take = {};
-  Backend::RowsDone done = {};
-};
+// A text that waits for its answer or for a pass.
 struct Waiting {
-  AnswerJob job = {};  // unless one of the next two is set
-  std::shared_ptr<const PassGroup> pass = {};
-  std::shared_ptr<const RowsGroup> rows = {};
-  const Encoding* text = nullptr;  // of a pass or of rows
+  AnswerJob job = {};  // without a pass
+  std::shared_ptr<const PassRequest> pass = {};
+  const Encoding* text = nullptr;  // of a pass, like the next
   size_t index = 0;
   int stop = 0;  // of an answer
   bool late = false;
@@ -90,7 +66,7 @@ struct Waiting {
     if (text != nullptr) return *text;
     return job.source.borrowed != nullptr ? *job.source.borrowed : job.source.own;
   }
-  [[nodiscard]] bool answers() const noexcept { return !pass && !rows; }
+  [[nodiscard]] bool answers() const noexcept { return !pass; }
   // May leave early, so that its place in a batch can become another text's.
   [[nodiscard]] bool may_leave() const noexcept {
     return answers() && job.ask.policy != nullptr && job.ask.policy->bound.count > 0 &&
@@ -98,16 +74,16 @@ struct Waiting {
   }
   // Whether both may run in one batch.
   [[nodiscard]] bool goes_with(const Waiting& other) const {
-    return rows == other.rows && (rows || by_layer() == other.by_layer());
+    return takes_rows() || other.takes_rows() ? pass == other.pass : by_layer() == other.by_layer();
   }
-  [[nodiscard]] bool by_layer() const noexcept { return rows || (pass && pass->options.rows); }
+  [[nodiscard]] bool takes_rows() const noexcept { return pass && pass->take; }
+  [[nodiscard]] bool by_layer() const noexcept { return pass && (pass->take || pass->row_0); }
 };
 
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Checkpoint& checkpoint, const EngineOptions& options)
-      : traits_(cuda_traits(options.device)), now_(options.now), gpu_(options.device.index) {
-    check_model(checkpoint);
+      : now_(options.now), gpu_(options.device.index) {
     use_gpu(gpu_);
     model_ = std::make_unique<DeviceModel>(checkpoint, options.precision.value_or(Precision::bf16), chip_of(gpu_),
                                            options.exceptions);
@@ -115,12 +91,19 @@ class CudaBackend final : public Backend {
     for (int i = 0; i < kRunners; ++i) runners_.push_back(std::make_unique<BatchRunner>(*model_, rows));
     if (model_->mixes_depths()) continuous_ = std::make_unique<ContinuousBatch>(*model_, rows + rows / 2);
     continuous_runs_ = continuous_ != nullptr;
-    tokenizers_ = thread_count(options.threads);
+    info_ = {.spec = model_->spec,
+             .exits = model_->exits,
+             .precision = model_->precision,
+             .traits = cuda_traits(options.device),
+             .kernels = &choose_kernels(),
+             .threads = thread_count(options.threads),
+             .pack_rows = runners_.front()->max_capacity().rows,
+             .weight_bytes = model_->bytes()};
     try {
       if (continuous_) threads_.emplace_back([this] { run_continuous(); });
       for (const std::unique_ptr<BatchRunner>& runner : runners_)
         threads_.emplace_back([this, &runner] { run(*runner); });
-      tokenizer_pool_.emplace(model_->spec, tokenizers_, [this](std::span<AnswerJob> jobs) { enqueue_ready(jobs); });
+      tokenizer_pool_.emplace(model_->spec, info_.threads, [this](std::span<AnswerJob> jobs) { enqueue_ready(jobs); });
     } catch (...) {
       stop();
       throw;
@@ -135,29 +118,21 @@ class CudaBackend final : public Backend {
     if (raw != jobs.end()) tokenizer_pool_->submit({raw, jobs.end()});
   }
 
-  void full_passes(std::span<const Encoding> texts, PassOptions options, const PassDone& done) override {
-    const auto group = std::make_shared<const PassGroup>(PassGroup{options, done});
-    enqueue_all(texts, Waiting{.pass = group});
+  void run_passes(std::span<const Encoding> texts, const std::shared_ptr<const PassRequest>& request) override {
+    const std::scoped_lock lock(mutex_);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      Waiting& one = ready_.emplace_back();
+      one.pass = request;
+      one.text = &texts[i];
+      one.index = i;
+    }
+    changed_.notify_all();
   }
 
-  void layer_rows(std::span<const Encoding> texts, int depth, const Engine::TakeRows& take,
-                  const RowsDone& done) override {
-    const auto group = std::make_shared<const RowsGroup>(RowsGroup{depth, take, done});
-    enqueue_all(texts, Waiting{.rows = group});
-  }
-
-  [[nodiscard]] const ModelSpec& spec() const noexcept override { return model_->spec; }
-  [[nodiscard]] const ExitLayout& exits() const noexcept override { return model_->exits; }
-  [[nodiscard]] Precision precision() const noexcept override { return model_->precision; }
-  [[nodiscard]] const EngineTraits& traits() const noexcept override { return traits_; }
-  [[nodiscard]] const Kernels& kernels() const noexcept override { return choose_kernels(); }
-  [[nodiscard]] int threads() const noexcept override { return tokenizers_; }
-  [[nodiscard]] int pack_rows() const noexcept override { return runners_.front()->max_capacity().rows; }
   [[nodiscard]] size_t waiting() const noexcept override {
     const std::scoped_lock lock(mutex_);
     return tokenizer_pool_->waiting() + ready_.size() + joining_.size();
   }
-  [[nodiscard]] size_t weight_bytes() const noexcept override { return model_->bytes(); }
 
  private:
   using Batch = std::vector<Waiting>;
@@ -192,19 +167,9 @@ class CudaBackend final : public Backend {
   }
   static void fail(Waiting& one, const std::exception_ptr& why) {
     if (one.pass) return one.pass->done(one.index, {}, why);
-    if (one.rows) return one.rows->done(one.index, {}, why);
     one.job.done(failed_answer(why));
   }
 
-  void enqueue_all(std::span<const Encoding> texts, const Waiting& kind) {
-    const std::scoped_lock lock(mutex_);
-    for (size_t i = 0; i < texts.size(); ++i) {
-      ready_.push_back(kind);
-      ready_.back().text = &texts[i];
-      ready_.back().index = i;
-    }
-    changed_.notify_all();
-  }
   // Texts with their tokens.
   void enqueue_ready(std::span<AnswerJob> jobs) {
     const std::scoped_lock lock(mutex_);
@@ -238,7 +203,7 @@ class CudaBackend final : public Backend {
         continuous_->step();
         for (const int slot : continuous_->finished()) {
           const std::unique_ptr<Waiting> one = std::move(texts[static_cast<size_t>(slot)]);
-          deliver(*continuous_, *one, slot, 0);
+          deliver(continuous_->results(), *one, slot, 0);
         }
         // While one step is waited for, the next is under way: so long takes each.
         row_seconds_.store(std::chrono::duration<double>(now_() - began).count() / rows, std::memory_order_relaxed);
@@ -274,12 +239,7 @@ class CudaBackend final : public Backend {
     while (!joining_.empty()) {
       Waiting& next = joining_.front();
       if (broken_ || over(next)) {
-        Waiting gone = std::move(next);
-        joining_.pop_front();
-        const std::exception_ptr why = broken_;
-        lock.unlock();
-        why ? fail(gone, why) : end(gone);
-        lock.lock();
+        end_first(joining_, lock);
         continue;
       }
       const auto tokens = static_cast<int>(next.encoding().ids.size());
@@ -317,7 +277,7 @@ class CudaBackend final : public Backend {
         row_seconds_.store(seconds / runner.rows() / spec().layers, std::memory_order_relaxed);
         if (!batch.front().by_layer()) {
           for (size_t i = 0; i < batch.size(); ++i)
-            deliver(runner, batch[i], static_cast<int>(i), seconds / static_cast<double>(batch.size()));
+            deliver(runner.results(), batch[i], static_cast<int>(i), seconds / static_cast<double>(batch.size()));
         }
       } catch (...) {
         failure = std::current_exception();
@@ -355,12 +315,8 @@ class CudaBackend final : public Backend {
       const bool by_layer = next.by_layer();
       const auto tokens = static_cast<int>(next.encoding().ids.size());
       if (by_layer && !batch.empty() && runner.rows() + tokens > kRowsByLayer) break;
-      if (std::exception_ptr why = broken_; why || over(next)) {
-        Waiting gone = std::move(next);
-        ready_.pop_front();
-        lock.unlock();
-        why ? fail(gone, why) : end(gone);
-        lock.lock();
+      if (broken_ || over(next)) {
+        end_first(ready_, lock);
         continue;
       }
       batch.push_back(std::move(next));
@@ -379,7 +335,7 @@ class CudaBackend final : public Backend {
     return true;
   }
 
-  [[nodiscard]] static bool alone(const Waiting& one) { return one.pass && one.pass->options.alone; }
+  [[nodiscard]] static bool alone(const Waiting& one) { return one.pass && one.pass->alone; }
 
   // Whether a text ends before it runs.
   [[nodiscard]] bool over(const Waiting& one) const {
@@ -387,17 +343,26 @@ class CudaBackend final : public Backend {
     return one.job.cancelled->load(std::memory_order_relaxed) ||
            (one.job.ask.deadline != kNoDeadline && now_() >= one.job.ask.deadline);
   }
-  static void end(Waiting& one) {
-    const bool cancelled = one.job.cancelled->load(std::memory_order_relaxed);
-    one.job.done(Answer{.stop_reason = cancelled ? StopReason::cancelled : StopReason::deadline});
+  // Answers the first text of a queue, which ends before it runs.
+  void end_first(std::deque<Waiting>& queue, std::unique_lock<std::mutex>& lock) {
+    Waiting gone = std::move(queue.front());
+    queue.pop_front();
+    const std::exception_ptr why = broken_;
+    lock.unlock();
+    if (why) {
+      fail(gone, why);
+    } else {
+      const bool cancelled = gone.job.cancelled->load(std::memory_order_relaxed);
+      gone.job.done(Answer{.stop_reason = cancelled ? StopReason::cancelled : StopReason::deadline});
+    }
+    lock.lock();
   }
 
   // The options of a text in a batch of `rows` rows. The host does not interrupt a batch, so a text with a
   // deadline gets the deepest exit that such a batch reaches in time; the first at the least.
   [[nodiscard]] SlotOptions slot_options(Waiting& one, int rows) const {
     const int last = static_cast<int>(exits().sites.size()) - 1;
-    if (one.rows) return {.stop = last};
-    if (one.pass) return {.stop = last, .all_exits = true};
+    if (one.pass) return {.stop = last, .all_exits = !one.takes_rows()};
     const Ask& ask = one.job.ask;
     if (ask.deadline != kNoDeadline) {
       const double left = std::chrono::duration<double>(ask.deadline - now_()).count();
@@ -412,17 +377,17 @@ class CudaBackend final : public Backend {
             .all_exits = ask.deadline != kNoDeadline};
   }
 
-  void deliver(const Results& batch, Waiting& one, int text, double seconds) {
-    const auto tokens = static_cast<int>(one.encoding().ids.size());
+  void deliver(const BatchResults& results, Waiting& one, int text, double seconds) {
     if (one.pass) {
-      Engine::FullPass pass = exits_of(batch, text);
+      Engine::FullPass pass = exits_of(results, text);
       pass.processor_seconds = seconds;
       one.pass->done(std::exchange(one.index, kDelivered), std::move(pass), {});
       return;
     }
     Answer answer;
     try {
-      answer = answer_of(exits(), one.job.ask, one.stop, one.late, {.batch = &batch, .text = text, .tokens = tokens});
+      answer = answer_of(exits(), one.job.ask, one.stop, one.late, results, text);
+      answer.tokens = static_cast<int>(one.encoding().ids.size());
     } catch (...) {
       answer = failed_answer(std::current_exception());
     }
@@ -430,14 +395,14 @@ class CudaBackend final : public Backend {
     one.job.done(std::move(answer));
   }
 
-  [[nodiscard]] Engine::FullPass exits_of(const Results& batch, int text) const {
+  [[nodiscard]] Engine::FullPass exits_of(const BatchResults& results, int text) const {
     Engine::FullPass pass;
     for (int site = 0; site < static_cast<int>(exits().sites.size()); ++site) {
-      const float* logits = batch.logits(text, site);
+      const float* logits = results.logits_of(text, site);
       pass.logits.insert(pass.logits.end(), logits, logits + exits().outputs);
-      if (exits().lte) pass.lte.push_back(batch.lte(text, site));
+      if (exits().lte) pass.lte.push_back(results.lte_of(text, site));
     }
-    if (exits().last_ramp) pass.ramp.assign(batch.ramp(text), batch.ramp(text) + exits().outputs);
+    if (exits().last_ramp) pass.ramp.assign(results.ramp_of(text), results.ramp_of(text) + exits().outputs);
     return pass;
   }
 
@@ -449,11 +414,11 @@ class CudaBackend final : public Backend {
     const PinnedMemory host = pinned_memory(rows * hidden * sizeof(float), "rows of a layer");
     const auto* values = reinterpret_cast<const float*>(host.data());
     std::vector<std::vector<float>> first(batch.size());
-    const bool passes = batch.front().pass != nullptr;
-    const int depth = passes ? spec().layers : batch.front().rows->depth;
+    const bool takes_rows = batch.front().takes_rows();
+    const int depth = batch.front().pass->depth;
     const Clock::time_point began = now_();
     runner.run_by_layer(depth, [&](int layer, const void* from, const TextList&) {
-      if (!passes && (layer == 0 || layer > depth)) return;
+      if (takes_rows && layer == 0) return;
       widen(model_->number, from, reinterpret_cast<float*>(wide.data()), rows * hidden, runner.stream());
       copy_to_host(host.data(), wide.data(), rows * hidden * sizeof(float), runner.stream());
       runner.wait();
@@ -461,10 +426,10 @@ class CudaBackend final : public Backend {
       for (size_t i = 0; i < batch.size(); ++i) {
         const size_t tokens = batch[i].encoding().ids.size();
         const std::span<const float> here(values + begin * hidden, tokens * hidden);
-        if (passes) {
-          first[i].insert(first[i].end(), here.begin(), here.begin() + static_cast<ptrdiff_t>(hidden));
+        if (takes_rows) {
+          batch[i].pass->take(batch[i].index, layer, here);
         } else {
-          batch[i].rows->take(batch[i].index, layer, here);
+          first[i].insert(first[i].end(), here.begin(), here.begin() + static_cast<ptrdiff_t>(hidden));
         }
         begin += tokens;
       }
@@ -474,25 +439,26 @@ class CudaBackend final : public Backend {
     const int last = static_cast<int>(exits().sites.size()) - 1;
     for (size_t i = 0; i < batch.size(); ++i) {
       const auto text = static_cast<int>(i);
-      const size_t index = std::exchange(batch[i].index, kDelivered);
-      if (passes) {
-        Engine::FullPass pass = exits_of(runner, text);
+      Engine::FullPass pass;
+      if (!takes_rows) {
+        pass = exits_of(runner.results(), text);
         pass.row_0 = std::move(first[i]);
-        pass.processor_seconds = seconds;
-        batch[i].pass->done(index, std::move(pass), {});
-      } else {
-        std::span<const float> logits;
-        if (depth == spec().layers) logits = {runner.logits(text, last), static_cast<size_t>(exits().outputs)};
-        batch[i].rows->done(index, logits, {});
+      } else if (depth == spec().layers) {
+        const float* logits = runner.results().logits_of(text, last);
+        pass.logits.assign(logits, logits + exits().outputs);
       }
+      pass.processor_seconds = seconds;
+      batch[i].pass->done(std::exchange(batch[i].index, kDelivered), std::move(pass), {});
     }
   }
 
   static constexpr size_t kDelivered = static_cast<size_t>(-1);
 
-  EngineTraits traits_;
+  [[nodiscard]] const ModelSpec& spec() const noexcept { return model_->spec; }
+  [[nodiscard]] const ExitLayout& exits() const noexcept { return model_->exits; }
+
   Clock::time_point (*now_)();
-  int gpu_, tokenizers_ = 0;
+  int gpu_;
   std::unique_ptr<DeviceModel> model_;
   std::vector<std::unique_ptr<BatchRunner>> runners_ = {};
   std::unique_ptr<ContinuousBatch> continuous_ = {};  // null: the model has none

@@ -20,6 +20,11 @@ enum class Number : uint8_t { fp32, bf16 };  // of activations and of the weight
 [[nodiscard]] constexpr size_t bytes_of(Number number) noexcept {
   return number == Number::fp32 ? 4 : 2;
 }
+[[nodiscard]] constexpr size_t count(int n) noexcept {
+  return static_cast<size_t>(n);
+}
+
+inline constexpr size_t kPartAlignment = 256;  // of arrays on the device, as kernels and copy engines want it
 
 // The texts that are still under way, and their rows.
 struct Live {

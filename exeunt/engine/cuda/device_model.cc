@@ -12,16 +12,13 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/half.h"
 #include "exeunt/base/parallel.h"
+#include "exeunt/engine/backend.h"
+#include "exeunt/engine/formulas.h"
+#include "exeunt/engine/memory_parts.h"
 #include "exeunt/model/schema.h"
 
 namespace exeunt::cuda {
 namespace {
-
-constexpr size_t kPartAlignment = 256;
-
-size_t aligned_part(size_t bytes) {
-  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
-}
 
 // The largest |value| of each row becomes 127.
 void quantize_rows(std::span<const float> values, size_t columns, int8_t* out, float* scales) {
@@ -43,7 +40,7 @@ struct Part {
   size_t columns = 0;   // int8: of a row
   const float** scales = nullptr;
   const void** address = nullptr;
-  size_t count = 0, place = 0;
+  size_t count = 0, place = 0, scales_place = 0;
 };
 
 class Uploader {
@@ -85,17 +82,16 @@ class Uploader {
 
   // Converts on several threads into pinned memory, and copies once.
   [[nodiscard]] DeviceMemory run() {
-    DeviceMemory device = device_memory(bytes_, "the model's weights");
-    const PinnedMemory host = pinned_memory(bytes_, "copying the model's weights");
+    DeviceMemory device = device_memory(plan_.size(), "the model's weights");
+    const PinnedMemory host = pinned_memory(plan_.size(), "copying the model's weights");
     parallel_for(static_cast<int64_t>(parts_.size()), 0, [&](int64_t i) {
       const Part& part = parts_[static_cast<size_t>(i)];
-      write(part, host.data() + part.place);
+      write(part, host.data());
       *part.address = device.data() + part.place;
-      if (part.int8)
-        *part.scales = reinterpret_cast<const float*>(device.data() + part.place + aligned_part(part.count));
+      if (part.int8) *part.scales = reinterpret_cast<const float*>(device.data() + part.scales_place);
     });
     const OwnStream stream;
-    copy_to_device(device.data(), host.data(), bytes_, stream.get());
+    copy_to_device(device.data(), host.data(), plan_.size(), stream.get());
     stream.wait();
     return device;
   }
@@ -103,26 +99,20 @@ class Uploader {
  private:
   void add(Part part) {
     for (const std::string& name : part.tensors) part.count += static_cast<size_t>(checkpoint_.get(name).elements());
-    part.place = bytes_;
-    bytes_ += part.int8 ? aligned_part(part.count) + aligned_part(part.count / part.columns * sizeof(float))
-                        : aligned_part(part.count * (part.narrow ? bytes_of(number_) : sizeof(float)));
+    part.place = plan_.add(part.count, part.int8 ? 1 : part.narrow ? bytes_of(number_) : sizeof(float));
+    if (part.int8) part.scales_place = plan_.add(part.count / part.columns, sizeof(float));
     parts_.push_back(std::move(part));
   }
 
-  void write(const Part& part, std::byte* to) const {
+  void write(const Part& part, std::byte* base) const {
     std::vector<float> values;
-    auto* scales = reinterpret_cast<float*>(to + aligned_part(part.count));  // of int8
+    std::byte* to = base + part.place;
+    auto* scales = reinterpret_cast<float*>(base + part.scales_place);  // of int8
     for (const std::string& name : part.tensors) {
       const TensorView& view = checkpoint_.get(name);
       values.resize(static_cast<size_t>(view.elements()));
       copy_to_float(view, values);
-      const auto bad = std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-      if (bad != values.end()) {
-        throw Error(
-            Code::bad_file,
-            fmt::format("tensor '{}': element {}: got {}, want a finite number", name, bad - values.begin(), *bad),
-            "the weights are broken: train or download the model again");
-      }
+      check_finite(name, values);
       if (part.int8) {
         quantize_rows(values, part.columns, reinterpret_cast<int8_t*>(to), scales);
         to += values.size();
@@ -141,7 +131,7 @@ class Uploader {
   const Checkpoint& checkpoint_;
   Number number_;
   std::vector<Part> parts_ = {};
-  size_t bytes_ = 0;
+  MemoryParts plan_{kPartAlignment};
 };
 
 void check_precisions(const ModelSpec& spec, Precision wanted, const Chip& chip, const Exceptions& exceptions) {
@@ -167,7 +157,8 @@ DeviceModel::DeviceModel(const Checkpoint& checkpoint, Precision wanted, const C
       precision(wanted),
       chip(gpu),
       number(wanted == Precision::fp32 ? Number::fp32 : Number::bf16),
-      quantizes(wanted == Precision::int8) {
+      quantizes(wanted == Precision::int8),
+      state_floats(max_state_floats(static_cast<int>(exits.sites.size()), exits.outputs)) {
   check_precisions(spec, wanted, chip, exceptions);
   // Of the layers; the projection of embeddings, poolers and classifiers are not worth it.
   const auto is_int8 = [&](const std::string& matrix) {
@@ -181,8 +172,7 @@ DeviceModel::DeviceModel(const Checkpoint& checkpoint, Precision wanted, const C
   if (checkpoint.find("embeddings.segment.weight") != nullptr) uploader.floats(segment, {"embeddings.segment.weight"});
   uploader.norm(embedding_norm, "embeddings.norm");
   if (spec.embedding_projection) uploader.matrix(project.emplace(), {"embeddings.project"});
-  for (int i = 0; i < spec.layers; ++i)
-    layers.resize(std::max(layers.size(), static_cast<size_t>(spec.weights_of(i)) + 1));
+  layers.resize(distinct_layers(spec));
   size_t next = 0;
   for (int i = 0; i < spec.layers; ++i) {
     if (static_cast<size_t>(spec.weights_of(i)) != next) continue;
@@ -215,13 +205,18 @@ DeviceModel::DeviceModel(const Checkpoint& checkpoint, Precision wanted, const C
   logit_thresholds = reinterpret_cast<const float*>(logit_thresholds_.data());
 }
 
-bool DeviceModel::reads_all_rows(const ExitSite& site) const {
-  return site.reader.has_value() || exits.input != PoolInput::cls;
+Product DeviceModel::product(const Matrix& matrix) const {
+  return {.number = number,
+          .weight = matrix.weight,
+          .bias = matrix.bias,
+          .inputs = matrix.inputs,
+          .outputs = matrix.outputs,
+          .column_scale = matrix.scale};
 }
 
 bool DeviceModel::pools_by_product(const ExitSite& site) const {
-  return number == Number::bf16 && chip.hopper() && site.pooler && !reads_all_rows(site) && spec.hidden % 8 == 0 &&
-         poolers[static_cast<size_t>(*site.pooler)].outputs % 8 == 0;
+  return number == Number::bf16 && chip.hopper() && site.pooler && !reads_all_rows(exits, site) &&
+         spec.hidden % 8 == 0 && poolers[static_cast<size_t>(*site.pooler)].outputs % 8 == 0;
 }
 
 bool DeviceModel::mixes_depths() const {

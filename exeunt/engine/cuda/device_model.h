@@ -32,8 +32,9 @@ class DeviceModel {
   ExitLayout exits;
   Precision precision;
   Chip chip;
-  Number number;   // of activations, and of matrices that are not int8
-  bool quantizes;  // some are
+  Number number;     // of activations, and of matrices that are not int8
+  bool quantizes;    // some are
+  int state_floats;  // of a text, whatever its policy
 
   const float *word = nullptr, *position = nullptr, *segment = nullptr;
   Norm embedding_norm = {};
@@ -51,10 +52,11 @@ class DeviceModel {
   [[nodiscard]] const LayerWeights& layer(int index) const {
     return layers[static_cast<size_t>(spec.weights_of(index))];
   }
+  // A product with one of the matrices; what it reads and writes is left open.
+  [[nodiscard]] Product product(const Matrix& matrix) const;
+  [[nodiscard]] size_t row_bytes() const { return count(spec.hidden) * bytes_of(number); }
   [[nodiscard]] size_t bytes() const noexcept { return memory_.size(); }
 
-  // Whether an exit reads more than row 0 of a text.
-  [[nodiscard]] bool reads_all_rows(const ExitSite& site) const;
   // Whether the pooler of an exit is a product by tensor cores.
   [[nodiscard]] bool pools_by_product(const ExitSite& site) const;
   // Whether texts of any depth can share a batch: all layers have the same weights, and every exit reads row 0 alone.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/cuda/failure.h"
-
 #include "exeunt/base/error.h"
+#include "exeunt/engine/cuda/gpu_resources.h"
 
-namespace exeunt {
+namespace exeunt::cuda {
 
 void throw_cuda_failure(std::string_view what, std::string_view reason) {
   throw Error(Code::resources, fmt::format("CUDA: {} failed: {}", what, reason));
@@ -15,4 +14,4 @@ void throw_cuda_memory(std::string_view what, size_t bytes, std::string_view rea
               "free memory on the GPU, or run fewer models on it");
 }
 
-}  // namespace exeunt
+}  // namespace exeunt::cuda

@@ -13,7 +13,6 @@
 #include <iterator>
 #include <type_traits>
 
-#include "exeunt/engine/cuda/failure.h"
 #include "exeunt/engine/cuda/gemm_stages.cuh"
 #include "exeunt/engine/cuda/start.cuh"
 

@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
+// Only this folder includes CUDA's headers; the runtime is linked statically and finds the driver at first use, so the
+// program starts on machines without one.
 #include <cuda_runtime.h>
 
-#include "exeunt/engine/cuda/failure.h"
+#include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/cuda/gpu_resources.h"
 
-namespace exeunt::cuda {
+namespace exeunt {
+namespace cuda {
 namespace {
 
 void must(cudaError_t status, std::string_view what) {
   if (status != cudaSuccess) throw_cuda_failure(what, cudaGetErrorString(status));
+}
+
+// 13000 → "13.0"
+std::string version_text(int version) {
+  return version <= 0 ? std::string() : std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// What `allocate` allocated, or the error that it did not.
+template <class M, class Allocate>
+M allocated(Allocate allocate, size_t bytes, std::string_view what) {
+  void* data = nullptr;
+  const cudaError_t status = allocate(&data, bytes > 0 ? bytes : 1);
+  if (status != cudaSuccess) cudaGetLastError();  // not sticky: the next call starts afresh
+  if (status != cudaSuccess) throw_cuda_memory(what, bytes, cudaGetErrorString(status));
+  return {data, bytes};
 }
 
 }  // namespace
@@ -39,19 +57,10 @@ void free_pinned(void* data) noexcept {
 }
 
 DeviceMemory device_memory(size_t bytes, std::string_view what) {
-  void* data = nullptr;
-  const cudaError_t status = cudaMalloc(&data, bytes > 0 ? bytes : 1);
-  if (status != cudaSuccess) cudaGetLastError();  // not sticky: the next call starts afresh
-  if (status != cudaSuccess) throw_cuda_memory(what, bytes, cudaGetErrorString(status));
-  return {data, bytes};
+  return allocated<DeviceMemory>([](void** data, size_t size) { return cudaMalloc(data, size); }, bytes, what);
 }
-
 PinnedMemory pinned_memory(size_t bytes, std::string_view what) {
-  void* data = nullptr;
-  const cudaError_t status = cudaMallocHost(&data, bytes > 0 ? bytes : 1);
-  if (status != cudaSuccess) cudaGetLastError();
-  if (status != cudaSuccess) throw_cuda_memory(what, bytes, cudaGetErrorString(status));
-  return {data, bytes};
+  return allocated<PinnedMemory>([](void** data, size_t size) { return cudaMallocHost(data, size); }, bytes, what);
 }
 
 OwnStream::OwnStream() {
@@ -140,4 +149,37 @@ void check_launch(std::string_view what) {
   must(cudaGetLastError(), what);
 }
 
-}  // namespace exeunt::cuda
+}  // namespace cuda
+
+bool cuda_built() noexcept {
+  return true;
+}
+
+CudaDevices cuda_devices() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  CudaDevices found;
+  int driver = 0, runtime = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess) found.driver = cuda::version_text(driver);
+  if (cudaRuntimeGetVersion(&runtime) == cudaSuccess) found.runtime = cuda::version_text(runtime);
+  if (status != cudaSuccess || count == 0) {
+    found.reason = status == cudaSuccess ? "no GPU was found" : cudaGetErrorString(status);
+    if (status == cudaErrorInsufficientDriver && driver > 0) {
+      found.reason += " (the driver supports " + found.driver + ", this build has " + found.runtime + ")";
+    }
+    return found;
+  }
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties;
+    cuda::must(cudaGetDeviceProperties(&properties, i), "asking for the GPU's properties");
+    found.devices.push_back({.index = i,
+                             .name = properties.name,
+                             .major = properties.major,
+                             .minor = properties.minor,
+                             .processors = properties.multiProcessorCount,
+                             .bytes = properties.totalGlobalMem});
+  }
+  return found;
+}
+
+}  // namespace exeunt

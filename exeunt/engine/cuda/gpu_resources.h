@@ -15,6 +15,10 @@ struct CUgraphExec_st;
 
 namespace exeunt::cuda {
 
+// Both throw Error, Code::resources. Separate from the .cu files, so that nvcc need not parse the formatting library.
+[[noreturn]] void throw_cuda_failure(std::string_view what, std::string_view reason);
+[[noreturn]] void throw_cuda_memory(std::string_view what, size_t bytes, std::string_view reason);
+
 using Stream = CUstream_st*;
 
 // What kernels need to know of a GPU.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts that join a batch between layers, and their places at exits of different depths; see open_batch.h.
+// Texts that join a batch between layers, and their places at exits of different depths; see continuous_batch.h.
 #include <algorithm>
 
 #include "exeunt/engine/cuda/numbers.cuh"

@@ -20,21 +20,15 @@ Finish finish_of(Activation activation) {
 
 }  // namespace
 
-void LayerPass::plan(Plan& plan) {
-  const size_t rows = count(rows_), inner = count(model_.spec.inner) * bytes_of(model_.number);
-  at_.middle = plan.add(rows * row_bytes());
-  at_.product = plan.add(rows * row_bytes());
-  at_.wide = plan.add(rows * std::max(4 * row_bytes(), inner));  // queries, keys, values, context; or the inner half
-  at_.quantized = plan.add(model_.quantizes ? rows * count(std::max(model_.spec.hidden, model_.spec.inner)) : 0);
-  at_.scales = plan.add(model_.quantizes ? rows * sizeof(float) : 0);
-}
-
-void LayerPass::place(std::byte* base) {
-  middle_ = base + at_.middle;
-  product_ = base + at_.product;
-  wide_ = base + at_.wide;
-  quantized_ = reinterpret_cast<int8_t*>(base + at_.quantized);
-  scales_ = reinterpret_cast<float*>(base + at_.scales);
+void LayerPass::place(MemoryParts& parts) {
+  const size_t rows = count(rows_), row = model_.row_bytes(),
+               inner = count(model_.spec.inner) * bytes_of(model_.number);
+  const size_t quantized = model_.quantizes ? rows : 0;
+  middle_ = parts.take<std::byte>(rows * row);
+  product_ = parts.take<std::byte>(rows * row);
+  wide_ = parts.take<std::byte>(rows * std::max(4 * row, inner));  // queries, keys, values, context; or the inner half
+  quantized_ = parts.take<int8_t>(quantized * count(std::max(model_.spec.hidden, model_.spec.inner)));
+  scales_ = parts.take<float>(quantized);
 }
 
 void LayerPass::product(const Matrix& matrix, const std::byte* from, bool quantized, const Output& out,
@@ -49,19 +43,14 @@ void LayerPass::product(const Matrix& matrix, const std::byte* from, bool quanti
               .max_rows = out.max_rows},
              stream);
   }
-  multiply({.number = model_.number,
-            .input = int8 ? static_cast<const void*>(quantized_) : from,
-            .weight = matrix.weight,
-            .bias = matrix.bias,
-            .out = out.to,
-            .inputs = matrix.inputs,
-            .outputs = matrix.outputs,
-            .finish = out.finish,
-            .live = out.live,
-            .max_rows = out.max_rows,
-            .row_scale = int8 ? scales_ : nullptr,
-            .column_scale = matrix.scale},
-           model_.chip, stream);
+  Product job = model_.product(matrix);
+  job.input = int8 ? static_cast<const void*>(quantized_) : from;
+  job.row_scale = int8 ? scales_ : nullptr;
+  job.out = out.to;
+  job.finish = out.finish;
+  job.live = out.live;
+  job.max_rows = out.max_rows;
+  multiply(job, model_.chip, stream);
 }
 
 AddNormJob LayerPass::quantizing(AddNormJob job, const Matrix& next) const {
@@ -73,35 +62,26 @@ AddNormJob LayerPass::quantizing(AddNormJob job, const Matrix& next) const {
 
 // Behind queries, keys and values.
 std::byte* LayerPass::context() const {
-  return wide_ + count(rows_) * 3 * row_bytes();
+  return wide_ + count(rows_) * 3 * model_.row_bytes();
 }
 
 void LayerPass::embed_tokens(const Tokens& tokens, Stream stream) const {
-  const auto ids = [&](size_t place) { return InputLayout::at<const int32_t>(tokens.input, place); };
   embed({.number = model_.number,
-         .ids = ids(tokens.layout.ids),
-         .types = ids(tokens.layout.types),
-         .positions = ids(tokens.layout.positions),
+         .ids = tokens.input.ids,
+         .types = tokens.input.types,
+         .positions = tokens.input.positions,
          .word = model_.word,
          .position = model_.position,
          .segment = model_.segment,
          .columns = model_.spec.embedding,
          .norm = model_.embedding_norm,
          .out = model_.project ? tokens.embedded : tokens.out,
-         .live = tokens.live,
+         .live = tokens.input.list.live,
          .max_rows = tokens.max_rows},
         stream);
   if (!model_.project) return;
-  multiply({.number = model_.number,
-            .input = tokens.embedded,
-            .weight = model_.project->weight,
-            .bias = model_.project->bias,
-            .out = tokens.out,
-            .inputs = model_.project->inputs,
-            .outputs = model_.project->outputs,
-            .live = tokens.live,
-            .max_rows = tokens.max_rows},
-           model_.chip, stream);
+  product(*model_.project, tokens.embedded, false,
+          {.to = tokens.out, .live = tokens.input.list.live, .max_rows = tokens.max_rows}, stream);
 }
 
 void LayerPass::attend(int layer, const Rows& in, bool first_only, Stream stream) const {

@@ -2,9 +2,7 @@
 // The kernels of a layer, in their order, for rows whose number only the device knows.
 #pragma once
 
-#include "exeunt/engine/cuda/batch_input.h"
-#include "exeunt/engine/cuda/device_model.h"
-#include "exeunt/engine/cuda/plan.h"
+#include "exeunt/engine/cuda/batch_memory.h"
 
 namespace exeunt::cuda {
 
@@ -12,15 +10,12 @@ class LayerPass {
  public:
   LayerPass(const DeviceModel& model, int rows) : model_(model), rows_((rows + 127) / 128 * 128) {}
 
-  // Adds what it needs to a plan, and learns where the plan's memory begins.
-  void plan(Plan& plan);
-  void place(std::byte* base);
+  void place(MemoryParts& parts);
 
   // The embeddings of a batch's tokens, projected where the model does.
   struct Tokens {
-    const InputLayout& layout;
-    std::byte *input = nullptr, *embedded = nullptr, *out = nullptr;  // `embedded` only before a projection
-    const Live* live = nullptr;
+    const BatchInput& input;
+    std::byte *embedded = nullptr, *out = nullptr;  // `embedded` only before a projection
     int max_rows = 0;
   };
   void embed_tokens(const Tokens& tokens, Stream stream) const;
@@ -58,14 +53,9 @@ class LayerPass {
   void product(const Matrix& matrix, const std::byte* from, bool quantized, const Output& out, Stream stream) const;
   // `job`, whose result is the input of `next`.
   [[nodiscard]] AddNormJob quantizing(AddNormJob job, const Matrix& next) const;
-  [[nodiscard]] size_t row_bytes() const { return count(model_.spec.hidden) * bytes_of(model_.number); }
 
   const DeviceModel& model_;
   int rows_;
-  struct Places {
-    size_t middle, product, wide, quantized, scales;
-  };
-  Places at_ = {};
   std::byte *middle_ = nullptr, *product_ = nullptr, *wide_ = nullptr;
   int8_t* quantized_ = nullptr;  // the input of a product in int8, and its scales
   float* scales_ = nullptr;

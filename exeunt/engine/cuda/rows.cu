@@ -25,6 +25,17 @@ struct RowInRegisters {
       if (at < columns) part[i] = read(at);
     }
   }
+  template <class T>
+  __device__ void load_sum(int columns, int lane, const T* a, const T* b) {
+    RowInRegisters other;
+    load(columns, lane, [&](int c) { return load_eight(a + c); });
+    other.load(columns, lane, [&](int c) { return load_eight(b + c); });
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+#pragma unroll
+      for (int c = 0; c < 8; ++c) part[i].v[c] += other.part[i].v[c];
+    }
+  }
   // (x − mean) / √(variance + ε) · weight + bias
   template <class T>
   __device__ void normalize(int columns, int lane, float epsilon, const RowInRegisters& weight,
@@ -121,14 +132,8 @@ __global__ void __launch_bounds__(kWarps * 32) add_norm_rows(AddNormJob job) {
     const int rows = job.live->rows;
     for (; row < rows; row += static_cast<int>(gridDim.x) * kWarps) {
       const size_t at = static_cast<size_t>(row) * columns;
-      RowInRegisters<kVectors> held, other;
-      held.load(job.columns, lane, [&](int c) { return load_eight(a + at + c); });
-      other.load(job.columns, lane, [&](int c) { return load_eight(b + at + c); });
-#pragma unroll
-      for (int i = 0; i < kVectors; ++i) {
-#pragma unroll
-        for (int c = 0; c < 8; ++c) held.part[i].v[c] += other.part[i].v[c];
-      }
+      RowInRegisters<kVectors> held;
+      held.load_sum(job.columns, lane, a + at, b + at);
       held.normalize(job.columns, lane, job.norm.epsilon, weight, bias, out + at);
       if (job.quantized != nullptr) held.quantize(job, lane, row);
     }
@@ -185,14 +190,8 @@ __device__ void add_and_normalize(const AddNormJob& job, const T* a, const T* b,
   const int columns = job.columns;
   const Norm& norm = job.norm;
   if constexpr (kVectors > 0) {
-    RowInRegisters<kVectors> held, other;
-    held.load(columns, lane, [&](int c) { return load_eight(a + c); });
-    other.load(columns, lane, [&](int c) { return load_eight(b + c); });
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-#pragma unroll
-      for (int c = 0; c < 8; ++c) held.part[i].v[c] += other.part[i].v[c];
-    }
+    RowInRegisters<kVectors> held;
+    held.load_sum(columns, lane, a, b);
     held.normalize(columns, lane, norm, out);
     if (job.quantized != nullptr) held.quantize(job, lane, row);
   } else {
@@ -275,17 +274,30 @@ __global__ void __launch_bounds__(kWarps * 32) embed_rows(EmbedJob job) {
   }
 }
 
-// Calls `run` with how many vectors of eight a lane holds, as a constant; 0 where registers do not suit.
+// Calls run<T, kVectors>() for rows of `columns` numbers: kVectors vectors of eight for each lane of a warp, or 0 where
+// registers do not suit.
 template <class Run>
-void with_vectors(int columns, Run run) {
-  using std::integral_constant;
+void with_row(Number number, int columns, Run run) {
   const int vectors = columns % 8 == 0 ? (columns + 255) / 256 : 0;
-  if (vectors == 1) return run(integral_constant<int, 1>{});
-  if (vectors == 2) return run(integral_constant<int, 2>{});
-  if (vectors == 3) return run(integral_constant<int, 3>{});
-  if (vectors == 4) return run(integral_constant<int, 4>{});
-  if (vectors > 4 && vectors <= 8) return run(integral_constant<int, 8>{});
-  run(integral_constant<int, 0>{});
+  with_type(number, [&]<class T>(T*) {
+    if (vectors == 1) return run.template operator()<T, 1>();
+    if (vectors == 2) return run.template operator()<T, 2>();
+    if (vectors == 3) return run.template operator()<T, 3>();
+    if (vectors == 4) return run.template operator()<T, 4>();
+    if (vectors > 4 && vectors <= 8) return run.template operator()<T, 8>();
+    run.template operator()<T, 0>();
+  });
+}
+
+// Calls run<Unit>() with what rows of `row_bytes` are copied by.
+template <class Run>
+void with_unit(size_t row_bytes, Run run) {
+  if (row_bytes % sizeof(uint4) == 0) return run.template operator()<uint4>();
+  run.template operator()<uint16_t>();
+}
+
+Grid row_grid(unsigned blocks, bool few, Stream stream) {
+  return {.blocks = dim3(std::min(kMostBlocks, blocks)), .threads = kWarps * 32, .stream = stream, .early = few};
 }
 
 // One block per text; a thread sums a column from the first row to the last.
@@ -397,59 +409,42 @@ __global__ void convert(const From* from, To* to, size_t count) {
 }  // namespace
 
 void embed(const EmbedJob& job, Stream stream) {
-  const unsigned blocks = blocks_of(static_cast<size_t>(job.max_rows), kWarps);
-  with_type(job.number, [&]<class T>(T*) {
-    with_vectors(job.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-      embed_rows<T, kVectors><<<blocks, kWarps * 32, 0, stream>>>(job);
-    });
-  });
+  const unsigned blocks = blocks_of(count(job.max_rows), kWarps);
+  with_row(job.number, job.columns,
+           [&]<class T, int kVectors>() { embed_rows<T, kVectors><<<blocks, kWarps * 32, 0, stream>>>(job); });
   check_launch("starting the embeddings");
 }
 
 void add_norm(const AddNormJob& job, Stream stream) {
-  const unsigned blocks = std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_rows), kWarps));
-  const Grid grid{.blocks = dim3(blocks), .threads = kWarps * 32, .stream = stream, .early = few_rows(job.max_rows)};
-  with_type(job.number, [&]<class T>(T*) {
-    with_vectors(job.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-      if constexpr (std::is_same_v<T, bf16> && kVectors > 0 && kVectors <= 4) {
-        // Where every warp has at most one row, there is none to read ahead.
-        if (job.max_rows > static_cast<int>(kMostBlocks) * kWarps)
-          return start("starting a norm", add_norm_ahead<kVectors>, grid, job);
-      }
-      start("starting a norm", add_norm_rows<T, kVectors>, grid, job);
-    });
+  const Grid grid = row_grid(blocks_of(count(job.max_rows), kWarps), few_rows(job.max_rows), stream);
+  with_row(job.number, job.columns, [&]<class T, int kVectors>() {
+    if constexpr (std::is_same_v<T, bf16> && kVectors > 0 && kVectors <= 4) {
+      // Where every warp has at most one row, there is none to read ahead.
+      if (job.max_rows > static_cast<int>(kMostBlocks) * kWarps)
+        return start("starting a norm", add_norm_ahead<kVectors>, grid, job);
+    }
+    start("starting a norm", add_norm_rows<T, kVectors>, grid, job);
   });
 }
 
 void norm_first_rows(const FirstNormJob& job, Stream stream) {
-  const Grid grid{.blocks = dim3(std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_texts), kWarps))),
-                  .threads = kWarps * 32,
-                  .stream = stream,
-                  .early = few_rows(job.max_texts)};
-  with_type(job.rows.number, [&]<class T>(T*) {
-    with_vectors(job.rows.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-      start("starting a norm of first rows", norm_firsts<T, kVectors>, grid, job);
-    });
+  const Grid grid = row_grid(blocks_of(count(job.max_texts), kWarps), few_rows(job.max_texts), stream);
+  with_row(job.rows.number, job.rows.columns, [&]<class T, int kVectors>() {
+    start("starting a norm of first rows", norm_firsts<T, kVectors>, grid, job);
   });
 }
 
 void norm_and_move(const MoveNormJob& job, Stream stream) {
-  const Grid grid{.blocks = dim3(std::min(kMostBlocks, static_cast<unsigned>(job.capacity.tiles()))),
-                  .threads = kWarps * 32,
-                  .stream = stream,
-                  .early = few_rows(job.capacity.rows)};
-  with_type(job.rows.number, [&]<class T>(T*) {
-    with_vectors(job.rows.columns, [&]<int kVectors>(std::integral_constant<int, kVectors>) {
-      start("starting a norm of moved rows", norm_and_move_rows<T, kVectors>, grid, job);
-    });
+  const Grid grid = row_grid(static_cast<unsigned>(job.capacity.tiles()), few_rows(job.capacity.rows), stream);
+  with_row(job.rows.number, job.rows.columns, [&]<class T, int kVectors>() {
+    start("starting a norm of moved rows", norm_and_move_rows<T, kVectors>, grid, job);
   });
 }
 
 void pool(const PoolJob& job, Stream stream) {
   const size_t shared = job.reader != nullptr ? static_cast<size_t>(job.max_tokens) * sizeof(float) : 0;
   with_type(job.number, [&]<class T>(T*) {
-    if (shared > 48 * 1024)
-      cudaFuncSetAttribute(pool_texts<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    if (shared > 48 * 1024) allow_shared("preparing a reader", pool_texts<T>, shared);
     pool_texts<T><<<static_cast<unsigned>(job.max_texts), 256, shared, stream>>>(job);
   });
   check_launch("starting a reader");
@@ -457,21 +452,13 @@ void pool(const PoolJob& job, Stream stream) {
 
 void compact(const CompactJob& job, Stream stream) {
   const dim3 blocks(static_cast<unsigned>(job.max_texts), 8);
-  if (job.row_bytes % 16 == 0) {
-    compact_rows<uint4><<<blocks, 256, 0, stream>>>(job);
-  } else {
-    compact_rows<uint16_t><<<blocks, 256, 0, stream>>>(job);
-  }
+  with_unit(job.row_bytes, [&]<class Unit>() { compact_rows<Unit><<<blocks, 256, 0, stream>>>(job); });
   check_launch("starting to move rows");
 }
 
 void take_first(const TakeFirstJob& job, Stream stream) {
   const auto blocks = static_cast<unsigned>(job.max_texts);
-  if (job.row_bytes % 16 == 0) {
-    take_first_rows<uint4><<<blocks, 128, 0, stream>>>(job);
-  } else {
-    take_first_rows<uint16_t><<<blocks, 128, 0, stream>>>(job);
-  }
+  with_unit(job.row_bytes, [&]<class Unit>() { take_first_rows<Unit><<<blocks, 128, 0, stream>>>(job); });
   check_launch("starting to take first rows");
 }
 

@@ -9,7 +9,6 @@
 
 #include <cuda_runtime.h>
 
-#include "exeunt/engine/cuda/failure.h"
 #include "exeunt/engine/cuda/gpu_resources.h"
 
 namespace exeunt::cuda {

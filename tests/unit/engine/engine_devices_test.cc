@@ -204,30 +204,20 @@ INSTANTIATE_TEST_SUITE_P(Here, EngineOn,
 class LosableBackend final : public Backend {
  public:
   LosableBackend(const Checkpoint& checkpoint, const std::atomic<bool>& lost)
-      : own_(make_cpu_backend(checkpoint, {.precision = Precision::fp32, .threads = 1})), lost_(lost) {}
+      : own_(make_cpu_backend(checkpoint, {.precision = Precision::fp32, .threads = 1})), lost_(lost) {
+    info_ = own_->info();
+    info_.traits = {.name = "cuda/sm_90", .numerics = 7};
+  }
 
   void submit(std::span<AnswerJob> jobs) override {
     if (!lost_) return own_->submit(jobs);
     for (const AnswerJob& job : jobs) job.done(failed_answer(why()));
   }
-  void full_passes(std::span<const Encoding> texts, PassOptions wants, const PassDone& done) override {
-    if (!lost_) return own_->full_passes(texts, wants, done);
-    for (size_t i = 0; i < texts.size(); ++i) done(i, {}, why());
+  void run_passes(std::span<const Encoding> texts, const std::shared_ptr<const PassRequest>& request) override {
+    if (!lost_) return own_->run_passes(texts, request);
+    for (size_t i = 0; i < texts.size(); ++i) request->done(i, {}, why());
   }
-  void layer_rows(std::span<const Encoding> texts, int depth, const Engine::TakeRows& take,
-                  const RowsDone& done) override {
-    if (!lost_) return own_->layer_rows(texts, depth, take, done);
-    for (size_t i = 0; i < texts.size(); ++i) done(i, {}, why());
-  }
-  [[nodiscard]] const ModelSpec& spec() const noexcept override { return own_->spec(); }
-  [[nodiscard]] const ExitLayout& exits() const noexcept override { return own_->exits(); }
-  [[nodiscard]] Precision precision() const noexcept override { return own_->precision(); }
-  [[nodiscard]] const EngineTraits& traits() const noexcept override { return traits_; }
-  [[nodiscard]] const Kernels& kernels() const noexcept override { return own_->kernels(); }
-  [[nodiscard]] int threads() const noexcept override { return 1; }
-  [[nodiscard]] int pack_rows() const noexcept override { return 1; }
   [[nodiscard]] size_t waiting() const noexcept override { return 0; }
-  [[nodiscard]] size_t weight_bytes() const noexcept override { return own_->weight_bytes(); }
 
  private:
   static std::exception_ptr why() {
@@ -236,7 +226,6 @@ class LosableBackend final : public Backend {
 
   std::unique_ptr<Backend> own_;
   const std::atomic<bool>& lost_;
-  EngineTraits traits_{.name = "cuda/sm_90", .numerics = 7};
 };
 
 TEST(LostDevice, CallsFailWithReasonUntilDeviceIsBack) {

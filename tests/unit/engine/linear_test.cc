@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/linear.h"
-
 #include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "exeunt/engine/formulas.h"
 
 namespace exeunt {
 namespace {

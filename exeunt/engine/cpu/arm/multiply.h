@@ -219,50 +219,6 @@ __attribute__((flatten)) void multiply_so(const Product& product) {
   }
 }
 
-template <class T, Finish finish, Precision next = Precision::fp32>
-void multiply_activated(const Product& product) {
-  switch (product.activation) {
-    case Activation::gelu:
-      return multiply_so<T, finish, Activation::gelu, next>(product);
-    case Activation::gelu_new:
-      return multiply_so<T, finish, Activation::gelu_new, next>(product);
-    case Activation::relu:
-      return multiply_so<T, finish, Activation::relu, next>(product);
-  }
-}
-
-template <class T>
-void multiply_rows(const Product& product) {
-  constexpr Activation none = Activation::relu;
-  switch (product.finish) {
-    case Finish::store:
-      return multiply_so<T, Finish::store, none, Precision::fp32>(product);
-    case Finish::add:
-      return multiply_so<T, Finish::add, none, Precision::fp32>(product);
-    case Finish::activate:
-      return multiply_activated<T, Finish::activate>(product);
-    case Finish::store_bf16:
-      if constexpr (T::kBf16) multiply_so<T, Finish::store_bf16, none, Precision::fp32>(product);
-      return;
-    case Finish::gate:
-      return multiply_so<T, Finish::gate, none, Precision::fp32>(product);
-    case Finish::gate_next:
-      if constexpr (T::kBf16) {
-        if (product.next.precision == Precision::bf16) {
-          return multiply_so<T, Finish::gate_next, none, Precision::bf16>(product);
-        }
-      }
-      return multiply_so<T, Finish::gate_next, none, Precision::fp32>(product);
-    case Finish::activate_next:
-      if constexpr (T::kBf16) {
-        if (product.next.precision == Precision::bf16) {
-          return multiply_activated<T, Finish::activate_next, Precision::bf16>(product);
-        }
-      }
-      return multiply_activated<T, Finish::activate_next>(product);
-  }
-}
-
 // As many rows at a time as stay in the L2 cache while all panels pass.
 template <class T>
 void multiply_by(const Product& product) {
@@ -274,7 +230,9 @@ void multiply_by(const Product& product) {
   for (int row = 0; row < product.rows; row += rows_at_once) {
     part.row = product.row + row;
     part.rows = product.rows - row < rows_at_once ? product.rows - row : rows_at_once;
-    multiply_rows<T>(part);
+    with_finish<T::kBf16>(part, [&]<Finish finish, Activation activation, Precision next>() {
+      multiply_so<T, finish, activation, next>(part);
+    });
   }
 }
 

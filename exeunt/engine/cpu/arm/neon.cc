@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table for every aarch64 processor: fp32 with fmla, int8 with sdot if available.
-#include "exeunt/engine/cpu/arm/int8.h"
 #include "exeunt/engine/cpu/arm/neon_table.h"
 
 namespace exeunt::kernel {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // int8 products of the base table by sdot (ARMv8.2 with dotprod).
-#include "exeunt/engine/cpu/arm/int8.h"
 #include "exeunt/engine/cpu/arm/neon_table.h"
 
 namespace exeunt::kernel {

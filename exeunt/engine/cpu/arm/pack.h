@@ -8,6 +8,7 @@
 
 #include "exeunt/engine/cpu/arm/lanes.h"
 #include "exeunt/engine/cpu/arm/panel_layout.h"
+#include "exeunt/engine/cpu/operand.h"
 
 namespace exeunt::kernel {
 namespace {
@@ -28,16 +29,6 @@ void put_bytes(const void* from, size_t bytes, std::byte* to) {
 inline float32x4_t quad_of(const float* row, int c, int n) {
   if (c + 4 <= n) return vld1q_f32(row + c);
   return c < n ? Lanes::load_part(row + c, n - c) : vdupq_n_f32(0);
-}
-
-inline float largest_of(const float* row, int n) {
-  float32x4_t most[4] = {};
-  int c = 0;
-  for (; c + 16 <= n; c += 16) {
-    for (int i = 0; i < 4; ++i) most[i] = vmaxq_f32(most[i], vabsq_f32(vld1q_f32(row + c + 4 * i)));
-  }
-  for (; c < n; c += 4) most[0] = vmaxq_f32(most[0], vabsq_f32(quad_of(row, c, n)));
-  return vmaxvq_f32(vmaxq_f32(vmaxq_f32(most[0], most[1]), vmaxq_f32(most[2], most[3])));
 }
 
 // 16 values as int8, each rounded to the nearest after scaling.
@@ -78,7 +69,8 @@ void put_bf16(const float* from, int n, std::byte* to) {
 // One row, in any precision, into its place among `rows` others; returns its scale (int8).
 template <class M, size_t rows>
 float put_row(Precision precision, const float* from, int n, std::byte* to) {
-  if (precision == Precision::int8) return put_int8<M::kIntegerUnit, rows>(from, n, largest_of(from, n), to);
+  if (precision == Precision::int8)
+    return put_int8<M::kIntegerUnit, rows>(from, n, kernel::largest_of<Lanes>(from, n), to);
   if constexpr (M::kBf16) {
     if (precision == Precision::bf16) {
       put_bf16<M, rows>(from, n, to);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "exeunt/engine/cpu/table.h"
-#include "exeunt/engine/cpu/tables.h"
 #include "exeunt/engine/cpu/x86/attention_bf16.h"
 #include "exeunt/engine/cpu/x86/blocks_amx.h"
 
@@ -27,20 +26,20 @@ struct Parts {
   using Int8s = AmxBlock<Lanes, int8_t>;
   using FloatAttention = kernel::FloatAttention<Lanes, FloatBlock<Lanes, 8, 2>>;
   using Bf16Attention = kernel::Bf16Attention<Lanes, TilePairProducts>;
+
+  static bool runs_on(const CpuFeatures& features) {
+    return features.avx512 && features.avx512_bf16 && features.amx_bf16 && features.amx_int8;
+  }
+
+  // Linux enables the tile registers (8 KiB in every saved state) only for processes that request them.
+  static bool prepare() {
+    constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return syscall(SYS_arch_prctl, ask, tile_data) == 0;
+  }
 };
-
-bool runs_on(const CpuFeatures& features) {
-  return features.avx512 && features.avx512_bf16 && features.amx_bf16 && features.amx_int8;
-}
-
-// Linux enables the tile registers (8 KiB in every saved state) only for processes that request them.
-bool prepare() {
-  constexpr long ask = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return syscall(SYS_arch_prctl, ask, tile_data) == 0;
-}
 
 }  // namespace
 
-constinit const Kernels kAmx = TableOf<Parts>::make("amx", runs_on, prepare);
+constinit const Kernels kAmx = TableOf<Parts>::make("amx");
 
 }  // namespace exeunt::kernel

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table for AVX2 with FMA.
 #include "exeunt/engine/cpu/table.h"
-#include "exeunt/engine/cpu/tables.h"
 #include "exeunt/engine/cpu/x86/lanes_avx2.h"
 
 namespace exeunt::kernel {
@@ -58,18 +57,12 @@ struct Parts {
   using Bf16s = void;
   using Int8s = Int8Block;
   using FloatAttention = kernel::FloatAttention<Lanes, Floats>;
+
+  static bool runs_on(const CpuFeatures& features) { return features.avx2; }
 };
-
-bool runs_on(const CpuFeatures& features) {
-  return features.avx2;
-}
-
-bool prepare() {
-  return true;
-}
 
 }  // namespace
 
-constinit const Kernels kAvx2 = TableOf<Parts>::make("avx2", runs_on, prepare);
+constinit const Kernels kAvx2 = TableOf<Parts>::make("avx2");
 
 }  // namespace exeunt::kernel

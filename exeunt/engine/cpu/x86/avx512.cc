@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table for AVX-512 alone (F, BW, DQ, VL), without its dot products.
 #include "exeunt/engine/cpu/table.h"
-#include "exeunt/engine/cpu/tables.h"
 #include "exeunt/engine/cpu/x86/blocks_avx512.h"
 
 namespace exeunt::kernel {
@@ -13,18 +12,12 @@ struct Parts {
   using Bf16s = void;
   using Int8s = Avx512Block<MaddStep>;
   using FloatAttention = kernel::FloatAttention<Lanes, FloatBlock<Lanes, 8, 2>>;
+
+  static bool runs_on(const CpuFeatures& features) { return features.avx512; }
 };
-
-bool runs_on(const CpuFeatures& features) {
-  return features.avx512;
-}
-
-bool prepare() {
-  return true;
-}
 
 }  // namespace
 
-constinit const Kernels kAvx512 = TableOf<Parts>::make("avx512", runs_on, prepare);
+constinit const Kernels kAvx512 = TableOf<Parts>::make("avx512");
 
 }  // namespace exeunt::kernel

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table for AVX-512 with dot products of bytes (VNNI) and of bf16.
 #include "exeunt/engine/cpu/table.h"
-#include "exeunt/engine/cpu/tables.h"
 #include "exeunt/engine/cpu/x86/attention_bf16.h"
 #include "exeunt/engine/cpu/x86/blocks_avx512.h"
 
@@ -55,18 +54,14 @@ struct Parts {
   using Int8s = Avx512Block<VnniStep>;
   using FloatAttention = kernel::FloatAttention<Lanes, FloatBlock<Lanes, 8, 2>>;
   using Bf16Attention = kernel::Bf16Attention<Lanes, PairProducts>;
+
+  static bool runs_on(const CpuFeatures& features) {
+    return features.avx512 && features.avx512_vnni && features.avx512_bf16;
+  }
 };
-
-bool runs_on(const CpuFeatures& features) {
-  return features.avx512 && features.avx512_vnni && features.avx512_bf16;
-}
-
-bool prepare() {
-  return true;
-}
 
 }  // namespace
 
-constinit const Kernels kAvx512Bf16 = TableOf<Parts>::make("avx512_bf16", runs_on, prepare);
+constinit const Kernels kAvx512Bf16 = TableOf<Parts>::make("avx512_bf16");
 
 }  // namespace exeunt::kernel

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table for AVX-512 with dot products of bytes (VNNI), without bf16.
 #include "exeunt/engine/cpu/table.h"
-#include "exeunt/engine/cpu/tables.h"
 #include "exeunt/engine/cpu/x86/blocks_avx512.h"
 
 namespace exeunt::kernel {
@@ -13,18 +12,12 @@ struct Parts {
   using Bf16s = void;
   using Int8s = Avx512Block<VnniStep>;
   using FloatAttention = kernel::FloatAttention<Lanes, FloatBlock<Lanes, 8, 2>>;
+
+  static bool runs_on(const CpuFeatures& features) { return features.avx512 && features.avx512_vnni; }
 };
-
-bool runs_on(const CpuFeatures& features) {
-  return features.avx512 && features.avx512_vnni;
-}
-
-bool prepare() {
-  return true;
-}
 
 }  // namespace
 
-constinit const Kernels kAvx512Vnni = TableOf<Parts>::make("avx512_vnni", runs_on, prepare);
+constinit const Kernels kAvx512Vnni = TableOf<Parts>::make("avx512_vnni");
 
 }  // namespace exeunt::kernel

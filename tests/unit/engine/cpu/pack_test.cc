@@ -138,7 +138,7 @@ TEST(Pack, AdmitsTextsUpToPackRows) {
     EXPECT_TRUE(admitted(1));
     EXPECT_FALSE(admitted(2));
     EXPECT_FALSE(admitted(3));
-    const FullRun own(packs.model(), texts[1], {.rows = true, .alone = true}, {});
+    const PassRun own(packs.model(), texts[1], 0, std::make_shared<const PassRequest>(PassRequest{.alone = true}));
     EXPECT_FALSE(pack.admits(own));
     run_out(pack);
   });

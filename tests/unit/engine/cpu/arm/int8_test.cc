@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The base table multiplies int8 by whichever instructions the processor has; both ways must give the same bits.
-#include "exeunt/engine/cpu/arm/int8.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exeunt/engine/cpu/tables.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
 #include "tests/unit/engine/cpu/kernel_cases.h"
 
 namespace exeunt {
