@@ -11,7 +11,7 @@
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/eval/policy_times.h"
-#include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
 namespace {

@@ -7,7 +7,6 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/certify/calibrate_model.h"
-#include "exeunt/certify/transfer.h"
 
 namespace exeunt::apps {
 namespace {

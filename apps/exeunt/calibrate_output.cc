@@ -7,7 +7,7 @@
 
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/certify/outcome_json.h"
+#include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
@@ -76,9 +76,9 @@ void print_groups(const Calibrated& done) {
 
 // Expected times, of the precisions that the choice was made from.
 void print_precisions(const Calibrated& done) {
-  if (done.precisions.size() < 2) return;
+  if (done.trials.size() < 2) return;
   std::vector<std::string> tried;
-  for (const PrecisionTrial& trial : done.precisions) {
+  for (const PrecisionTrial& trial : done.trials) {
     tried.push_back(std::isfinite(trial.milliseconds)
                         ? fmt::format("{} {:.3g} ms", str(trial.setting), trial.milliseconds)
                         : fmt::format("{} {}", str(trial.setting),
@@ -90,7 +90,7 @@ void print_precisions(const Calibrated& done) {
 
 OrderedJson precisions_json(const Calibrated& done) {
   OrderedJson out = OrderedJson::array();
-  for (const PrecisionTrial& trial : done.precisions) {
+  for (const PrecisionTrial& trial : done.trials) {
     out.push_back({{"precision", name_of(trial.setting.precision)},
                    {"exceptions", trial.setting.exceptions.size()},
                    {"changed", trial.changed},
@@ -198,7 +198,7 @@ OrderedJson calibrated_json(const Calibrated& done) {
   out["exits"] = calibration.entry.exits;
   out["promise"] = promise_of(calibration.entry);
   out["speedup"] = done.speedup ? OrderedJson(*done.speedup) : OrderedJson(nullptr);
-  if (!done.precisions.empty()) out["precisions"] = precisions_json(done);
+  if (!done.trials.empty()) out["precisions"] = precisions_json(done);
   out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
   const Certificate& certificate = *calibration.entry.certificate;
   out["unit"] = names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];

@@ -8,7 +8,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/ordered_json.h"
-#include "exeunt/certify/model_thresholds.h"
+#include "exeunt/certify/thresholds.h"
 #include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"
 #include "exeunt/model/checkpoint.h"

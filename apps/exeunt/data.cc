@@ -11,7 +11,7 @@
 #include "exeunt/data/features.h"
 #include "exeunt/data/inspect.h"
 #include "exeunt/model/checkpoint.h"
-#include "exeunt/recipes/defaults.h"
+#include "exeunt/recipes/train_plan.h"
 
 namespace exeunt::apps {
 namespace {

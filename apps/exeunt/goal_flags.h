@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "exeunt/certify/recommend_text.h"
+#include "exeunt/certify/recommend.h"
 
 namespace exeunt::apps {
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt recommend`: which exit policy, and of which run, for a target speed-up or a maximum loss.
+#include "exeunt/certify/recommend.h"
+
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -10,8 +12,6 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/certify/recommend_policy.h"
-#include "exeunt/certify/recommend_text.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/policy/policy_text.h"

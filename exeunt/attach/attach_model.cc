@@ -14,10 +14,9 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/certify/calibrate_model.h"
-#include "exeunt/certify/certify.h"
 #include "exeunt/certify/certify_model.h"
-#include "exeunt/certify/model_thresholds.h"
 #include "exeunt/certify/risk.h"
+#include "exeunt/certify/thresholds.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/resolve.h"
@@ -366,7 +365,8 @@ class AttachFlow {
         .max_length = result_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
     const TracedTexts texts(*model_, run, {held_out_rows()});
     const std::vector<size_t> all = texts.all();
-    const ExitTrace trace = texts.trace({}, all, observer_);  // once in fp32, for every part and every precision
+    const ExitTrace trace =
+        texts.trace({}, all, observer_.progress);  // once in fp32, for every part and every precision
     const auto part = [&](size_t first, size_t count) {
       const std::span<const size_t> own = std::span<const size_t>(all).subspan(first, count);
       return std::pair{select_rows(trace, own),

@@ -14,7 +14,7 @@
 #include "exeunt/attach/draw_texts.h"
 #include "exeunt/attach/order_kept.h"
 #include "exeunt/certify/calibrate.h"
-#include "exeunt/certify/choose_precision.h"
+#include "exeunt/certify/certify_model.h"
 #include "exeunt/eval/measure.h"
 #include "exeunt/eval/scores.h"
 

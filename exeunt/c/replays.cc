@@ -12,8 +12,6 @@
 #include "exeunt/c/handle.h"
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/losses.h"
-#include "exeunt/certify/outcome_json.h"
-#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 

@@ -9,10 +9,10 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/certify/candidates.h"
 #include "exeunt/certify/losses.h"
-#include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
+#include "exeunt/certify/uncertainty.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
 
 namespace exeunt {
@@ -20,18 +20,24 @@ namespace {
 
 constexpr double kLeastMaxDrop = 1e-5;  // which already takes 300,000 examples
 
-// The plan with its open questions answered by the model.
+// A plan for these rows, with its open questions answered by the model.
 struct Settled {
-  RiskLoss loss;
-  RiskMethod method;
-  double delta;  // of one budget's test
-  std::optional<std::pair<double, double>> range;
-  bool requests;  // repeats count
+  const CalibrationData& data;
+  const CalibrationPlan& plan;
+  Grouping grouping;
+  RiskLoss loss = {};
+  RiskMethod method = {};
+  double delta = 0;  // of one budget's test
+  ValueRange range = {};
+  bool requests = false;  // repeats count
 
   [[nodiscard]] RiskTest test(double max_drop) const { return {loss, method, max_drop, delta}; }
+  [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
+  // What a test of a part's rows needs to know of them beside their losses.
+  [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const;
 };
 
-// How often the most frequent text was asked.
+// How often the most frequent text occurs.
 int most_repeats(const CalibrationData& data) {
   int most = 1;
   for (const PartRows* part : {&data.fit_rows, &data.certify_rows, &data.report_rows})
@@ -49,9 +55,8 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   }
   if (!(plan.delta > 0 && plan.delta < 1))
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
-  Settled settled;
-  settled.loss =
-      plan.loss.value_or(data.fit.info.problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement);
+  Settled settled{data, plan, Grouping(plan.group, data)};
+  settled.loss = plan.loss.value_or(default_loss(data.fit.info.problem));
   settled.requests = plan.unit == CertifiedUnit::requests && most_repeats(data) > 1;
   const bool zero_one = settled.loss == RiskLoss::disagreement && !settled.requests;
   settled.method = plan.method.value_or(zero_one ? RiskMethod::ltt_binomial : RiskMethod::wsr);
@@ -60,54 +65,49 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
                        name_of(settled.loss), settled.requests ? " over repeated requests" : ""));
   settled.delta = plan.delta / static_cast<double>(plan.max_drops.size());
   if (plan.tries > 0) settled.delta *= share_of_try(plan.tries);
-  settled.range = plan.range;
-  if (data.fit.info.problem == Problem::regression && !settled.range) settled.range = observed_range(data.fit);
+  settled.range = range_or_observed(plan.range, data.fit);
   return settled;
 }
 
-// What a test of a part's rows needs to know of them beside their losses.
-Sample sample_of(const CalibrationData& data, const Settled& settled, const Grouping& grouping, const ExitTrace& part,
-                 const PartRows& rows) {
-  Sample sample;
-  if (settled.requests) {
-    sample.weights.of.assign(rows.repeats.begin(), rows.repeats.end());
-    sample.weights.most = most_repeats(data);
-  }
-  sample.groups = grouping.rows_of(part, rows);
-  return sample;
+Sample Settled::sample(const ExitTrace& part, const PartRows& rows) const {
+  Sample out{.groups = grouping.rows_of(part, rows)};
+  if (requests) out.weights = {{rows.repeats.begin(), rows.repeats.end()}, static_cast<double>(most_repeats(data))};
+  return out;
 }
 
-void refuse_too_few(const CalibrationData& data, const CalibrationPlan& plan, const Settled& settled,
-                    const Grouping& grouping, const Sample& certify) {
+void refuse_too_few(const Settled& settled, const Sample& certify) {
+  const CalibrationData& data = settled.data;
+  const CalibrationPlan& plan = settled.plan;
   const RiskTest test = settled.test(plan.max_drops.front());
-  const auto refuse_below = [&](int64_t rows, int64_t needed, const std::string& where) {
-    if (rows >= needed) return;
+  const int64_t needed = rows_without_loss(test, certify.weights);
+  const auto refuse_below = [&](size_t rows, const std::string& where) {
+    if (static_cast<int64_t>(rows) >= needed) return;
     const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
-    const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<int64_t>(rows, 1)));
+    const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<size_t>(rows, 1)));
     const std::string certainty =
         settled.method == RiskMethod::crc
             ? "in expectation"
             : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
                           plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
-    const std::string best = rows > 0 ? fmt::format(", or allow more: {} examples certify {:.3g} % at best", rows,
-                                                    100 * least_max_drop(test, rows, certify.weights))
-                                      : "";
+    const std::string best = rows > 0
+                                 ? fmt::format(", or allow more: {} examples certify {:.3g} % at best", rows,
+                                               100 * least_max_drop(test, static_cast<int64_t>(rows), certify.weights))
+                                 : "";
     throw Error(Code::failure,
                 fmt::format("not enough data: certifying {:.4g} % {} takes {} examples without a loss, and {} has {}",
                             100 * test.max_drop, certainty, needed, where, rows),
                 fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
   };
-  const int64_t needed = rows_without_loss(test, certify.weights);
-  refuse_below(static_cast<int64_t>(data.certify.rows), needed, "the certify part");
+  refuse_below(data.certify.rows, "the certify part");
   for (size_t i = 0; i < certify.groups.size(); ++i)
-    refuse_below(static_cast<int64_t>(certify.groups[i].size()), needed,
-                 fmt::format("the group '{}' of it", grouping.names()[i]));
+    refuse_below(certify.groups[i].size(), fmt::format("the group '{}' of it", settled.grouping.names()[i]));
 }
 
-FamilyScope scope_of(const CalibrationData& data, const CalibrationPlan& plan, const Settled& settled) {
-  FamilyScope scope{data.fit.sites(), plan.exits, {}, 0};
+FamilyScope scope_of(const Settled& settled) {
+  const CalibrationData& data = settled.data;
+  FamilyScope scope{data.fit.sites(), settled.plan.exits, {}, 0};
   if (settled.range) scope.range = static_cast<float>(settled.range->second - settled.range->first);
-  if (plan.temperatures) scope.temperature = decision_temperatures(data.fit);
+  if (settled.plan.temperatures) scope.temperature = decision_temperatures(data.fit);
   return scope;
 }
 
@@ -117,8 +117,9 @@ struct Choice {
 };
 
 // The family that should be cheapest once certified, judged on the fit part as if its losses were those to come.
-Choice choose_family(const CalibrationPlan& plan, const Settled& settled, const FamilyScope& scope, LossMeter& fit,
-                     const Sample& sample, int64_t certify_rows) {
+Choice choose_family(const Settled& settled, const FamilyScope& scope, LossMeter& fit, int64_t certify_rows) {
+  const CalibrationPlan& plan = settled.plan;
+  const Sample sample = settled.sample(settled.data.fit, settled.data.fit_rows);
   const std::vector<std::string> families =
       plan.families.empty() ? families_for(scope.sites, Families::usual) : plan.families;
   Choice choice;
@@ -186,41 +187,32 @@ Tally tally(const std::vector<double>& losses, const PartRows& rows) {
   return tally(losses, rows, all);
 }
 
-std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows) {
-  std::vector<double> out;
-  for (const size_t row : rows) out.push_back(losses[row]);
-  return out;
-}
-
 int64_t count_of(const PartRows& rows, size_t texts, bool requests) {
   return requests ? std::accumulate(rows.repeats.begin(), rows.repeats.end(), int64_t{0}) : static_cast<int64_t>(texts);
 }
 
 // The parts that test and report, with their losses.
 struct Parts {
-  const CalibrationData& data;
+  explicit Parts(const Settled& s)
+      : settled(s),
+        data(s.data),
+        sample(s.sample(data.certify, data.certify_rows)),
+        certify(s.meter(data.certify)),
+        report(s.meter(data.report)) {}
+
   const Settled& settled;
-  const Grouping& grouping;
+  const CalibrationData& data;
   Sample sample;  // of the certify part
   LossMeter certify, report;
 };
 
-Parts parts_of(const CalibrationData& data, const Settled& settled, const Grouping& grouping) {
-  return {data,
-          settled,
-          grouping,
-          sample_of(data, settled, grouping, data.certify, data.certify_rows),
-          LossMeter(data.certify, settled.loss, settled.range),
-          LossMeter(data.report, settled.loss, settled.range)};
-}
-
 std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<double>& certify,
                                          const std::vector<double>& report) {
   std::vector<GroupOutcome> out;
-  const auto reported = parts.grouping.rows_of(parts.data.report, parts.data.report_rows);
+  const auto reported = parts.settled.grouping.rows_of(parts.data.report, parts.data.report_rows);
   for (size_t i = 0; i < parts.sample.groups.size(); ++i) {
     const std::vector<size_t>& rows = parts.sample.groups[i];
-    GroupOutcome group{.name = parts.grouping.names()[i], .rows = static_cast<int64_t>(rows.size())};
+    GroupOutcome group{.name = parts.settled.grouping.names()[i], .rows = static_cast<int64_t>(rows.size())};
     group.losses = tally(certify, parts.data.certify_rows, rows).lost(parts.settled.requests);
     group.report_rows = static_cast<int64_t>(reported[i].size());
     group.report = tally(report, parts.data.report_rows, reported[i]).rates();
@@ -230,16 +222,14 @@ std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<d
   return out;
 }
 
-// The first `settings` candidates, tested one after the other.
-SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>& candidates, size_t settings,
-                             Parts& parts) {
-  return certify_sequence(
-      test, settings, [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; }, parts.sample);
+SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts) {
+  const auto losses = [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; };
+  return certify_sequence(test, candidates.size(), losses, parts.sample);
 }
 
 DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
                          bool or_full_depth) {
-  SequenceResult verdict = test_settings(test, candidates, candidates.size(), parts);
+  SequenceResult verdict = test_settings(test, candidates, parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
     const Rates full = tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows).rates();
@@ -323,44 +313,45 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   return certificate;
 }
 
+OrderedJson rates_json(const Rates& rates) {
+  return {{"texts", rates.texts}, {"requests", rates.requests}};
+}
+
+OrderedJson interval_json(const std::optional<LossInterval>& interval) {
+  return interval ? OrderedJson{interval->low, interval->high} : OrderedJson(nullptr);
+}
+
 }  // namespace
 
 std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows, const CalibrationPlan& plan) {
   const Settled settled = settle(data, plan);
-  const Grouping grouping(plan.group, data);
-  LossMeter fit(data.fit, settled.loss, settled.range);
-  const Sample sample = sample_of(data, settled, grouping, data.fit, data.fit_rows);
-  return choose_family(plan, settled, scope_of(data, plan, settled), fit, sample, certify_rows).trials;
+  LossMeter fit = settled.meter(data.fit);
+  return choose_family(settled, scope_of(settled), fit, certify_rows).trials;
 }
 
 bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan) {
   const Settled settled = settle(data, plan);
-  const Grouping grouping(plan.group, data);
-  Parts parts = parts_of(data, settled, grouping);
+  Parts parts(settled);
   const std::vector<Candidate> full(1);
   return std::all_of(plan.max_drops.begin(), plan.max_drops.end(), [&](double max_drop) {
-    return test_settings(settled.test(max_drop), full, 1, parts).setting.has_value();
+    return test_settings(settled.test(max_drop), full, parts).setting.has_value();
   });
 }
 
 void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan) {
   const Settled settled = settle(data, plan);
-  const Grouping grouping(plan.group, data);
-  refuse_too_few(data, plan, settled, grouping, sample_of(data, settled, grouping, data.certify, data.certify_rows));
+  refuse_too_few(settled, settled.sample(data.certify, data.certify_rows));
 }
 
 Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) {
   const Settled settled = settle(data, plan);
-  const Grouping grouping(plan.group, data);
-  Parts parts = parts_of(data, settled, grouping);
-  if (!plan.or_full_depth) refuse_too_few(data, plan, settled, grouping, parts.sample);
-  const FamilyScope scope = scope_of(data, plan, settled);
-  LossMeter fit(data.fit, settled.loss, settled.range);
+  Parts parts(settled);
+  if (!plan.or_full_depth) refuse_too_few(settled, parts.sample);
+  const FamilyScope scope = scope_of(settled);
+  LossMeter fit = settled.meter(data.fit);
   Calibration out;
   Choice choice = plan.transfer ? points_of(*plan.transfer, fit)
-                                : choose_family(plan, settled, scope, fit,
-                                                sample_of(data, settled, grouping, data.fit, data.fit_rows),
-                                                static_cast<int64_t>(data.certify.rows));
+                                : choose_family(settled, scope, fit, static_cast<int64_t>(data.certify.rows));
   out.trials = std::move(choice.trials);
   for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
   for (const double max_drop : plan.max_drops)
@@ -384,6 +375,36 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   out.entry.policy = out.entry.points.front().policy;
   out.entry.certificate = certificate_of(plan, parts, out.outcomes.front());
   set_origin(out.entry, data.certify.info);
+  return out;
+}
+
+OrderedJson outcome_json(const DropOutcome& outcome) {
+  OrderedJson out;
+  out["policy"] = str(outcome.policy);
+  out["max_drop"] = outcome.max_drop;
+  out["losses"] = outcome.losses;
+  out["p_value"] = outcome.p_value;
+  out["certify_cost_fraction"] = outcome.certify_cost;
+  out["certify_risk"] = rates_json(outcome.certify);
+  out["report_cost_fraction"] = outcome.report_cost;
+  out["report_risk"] = rates_json(outcome.report);
+  out["report_interval"] = interval_json(outcome.interval);
+  for (const GroupOutcome& group : outcome.groups) {
+    OrderedJson one{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
+    if (outcome.interval) {
+      one["report_rows"] = group.report_rows;
+      one["report_risk"] = rates_json(group.report);
+      one["report_interval"] = interval_json(group.interval);
+    }
+    out["groups"].push_back(std::move(one));
+  }
+  return out;
+}
+
+OrderedJson trials_json(const std::vector<FamilyTrial>& trials) {
+  OrderedJson out = OrderedJson::array();
+  for (const FamilyTrial& trial : trials)
+    out.push_back({{"family", trial.family}, {"cost_fraction", trial.cost_fraction}});
   return out;
 }
 

@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "exeunt/certify/certify.h"
-#include "exeunt/certify/groups.h"
+#include "exeunt/base/json.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/certify/split.h"
 #include "exeunt/policy/policy_file.h"
 
@@ -30,7 +31,7 @@ struct CalibrationPlan {
   std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
   std::vector<std::string> families = {};  // rules to choose from; empty = those that suit the model
   std::vector<int> exits = {};             // layers; empty = all exits
-  std::optional<std::pair<double, double>> range = {};  // of regression labels
+  ValueRange range = {};                   // of regression labels
   bool temperatures = true;
   CertifiedUnit unit = CertifiedUnit::texts;
   GroupPlan group = {};  // the promise must hold in each group, too
@@ -102,5 +103,8 @@ void require_enough_rows(const CalibrationData& data, const CalibrationPlan& pla
 // Throws Error: usage for a plan that does not fit the model, failure if there are too few rows for the first budget;
 // that error says how many would do and what else would help.
 [[nodiscard]] Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan);
+
+[[nodiscard]] OrderedJson outcome_json(const DropOutcome& outcome);
+[[nodiscard]] OrderedJson trials_json(const std::vector<FamilyTrial>& trials);
 
 }  // namespace exeunt

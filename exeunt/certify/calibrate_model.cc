@@ -11,10 +11,10 @@
 #include "exeunt/base/error.h"
 #include "exeunt/certify/certify_model.h"
 #include "exeunt/certify/losses.h"
-#include "exeunt/certify/model_thresholds.h"
-#include "exeunt/certify/new_rows.h"
 #include "exeunt/certify/quantize.h"
+#include "exeunt/certify/split.h"
 #include "exeunt/certify/thresholds.h"
+#include "exeunt/certify/traced_texts.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -49,6 +49,13 @@ Measured measured_for(const CalibrateOptions& options, const Observer& observer)
   return measured;
 }
 
+// Where the policy goes: refused before anything runs.
+std::filesystem::path policy_out(const CalibrateOptions& options) {
+  if (is_trace_file(options.run.model) && options.out.empty())
+    throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
+  return options.out.empty() ? policy_path(Checkpoint::open(options.run.model)) : std::filesystem::path(options.out);
+}
+
 // Whether the model runs by its engine, so that its precision is open.
 bool runs_engine(const CalibrateOptions& options) {
   const MeasureOptions& run = options.run;
@@ -66,8 +73,8 @@ TracedTexts texts_of(const CalibrateOptions& options, const Measured& measured) 
   return {*measured.model, run, std::move(sources)};
 }
 
-// A promise about answers bounds no metric of rare classes: said where one fell by much more than was asked for.
-void say_losses(const Calibrated& done, const Observer& observer) {
+// A promise about answers bounds no metric of rare classes: a notice where one fell by much more than was asked for.
+void report_losses(const Calibrated& done, const Observer& observer) {
   const size_t rows = done.data.report.rows > 0 ? done.data.report.rows : done.data.certify.rows;
   for (size_t i = 0; i < done.calibration.outcomes.size(); ++i) {
     const double max_drop = done.calibration.outcomes[i].max_drop;
@@ -108,8 +115,8 @@ CertifyOptions certify_options(const CalibrateOptions& options, const Checkpoint
 }
 
 // The range of a regression's values: the model's or the task's, else the user's, else the one that the fit part shows.
-std::optional<std::pair<double, double>> range_for(const CalibrateOptions& options, const Measured& measured,
-                                                   const ExitTrace& fit, const Observer& observer) {
+ValueRange range_for(const CalibrateOptions& options, const Measured& measured, const ExitTrace& fit,
+                     const Observer& observer) {
   const bool regression = measured.trace.info.problem == Problem::regression;
   const auto known = label_range(measured);
   require_value_range(regression, known, options.range);
@@ -192,6 +199,39 @@ std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& op
   return places;
 }
 
+// A certified entry of this precision: that of the engine that measured, else any.
+PolicyEntry entry_to_transfer(const std::filesystem::path& path, const TraceInfo& info) {
+  const PolicyFile file = policies_at(path, info.weights, info.precision);
+  const PolicyEntry* found = file.find(info.engine, info.precision);
+  if (found == nullptr || !found->certificate) {
+    const auto any = std::find_if(file.entries.begin(), file.entries.end(), [&](const PolicyEntry& entry) {
+      return entry.precision == info.precision && entry.certificate;
+    });
+    found = any == file.entries.end() ? nullptr : &*any;
+  }
+  if (found == nullptr || found->points.empty())
+    throw_bad_file(path.string(), Hint{"certify one: exeunt calibrate MODEL --max-drop 1%"},
+                   "no certified policy for {} to transfer", info.precision);
+  if (info.precision_map && found->precision_map.value_or("") != *info.precision_map)
+    throw_bad_file(path.string(), Hint{"calibrate anew, without --transfer"},
+                   "the policy for {} was certified with another precision.json", info.precision);
+  return *found;
+}
+
+// Where the certificate compares with fp32, the rows need fp32's answers, too.
+void add_reference(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
+  ExitTrace& trace = measured.trace;
+  if (!trace.reference.empty() || trace.info.precision == "fp32") return;
+  if (!measured.model || !options.run.trace.empty() || !options.run.from_server.empty()) {
+    throw Error(Code::bad_file, "the rows lack the answers of fp32, which the certificate compares with",
+                "name the data instead of a trace: exeunt calibrate MODEL --data FILE --transfer");
+  }
+  MeasureOptions full = options.run;
+  full.precision = "fp32";
+  full.max_length = trace.info.max_length;
+  set_reference(trace, measure(full, observer).trace);
+}
+
 }  // namespace
 
 GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
@@ -218,8 +258,7 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   return plan;
 }
 
-void require_value_range(bool regression, const std::optional<std::pair<double, double>>& known,
-                         const std::optional<std::pair<double, double>>& named) {
+void require_value_range(bool regression, const ValueRange& known, const ValueRange& named) {
   if (!named) return;
   if (!regression) throw Error(Code::usage, "--range: the model predicts classes, which have no range");
   if (known && known != named) {
@@ -240,10 +279,8 @@ std::string headline(const Calibrated& done) {
 }
 
 Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer) {
-  if (is_trace_file(options.run.model) && options.out.empty())
-    throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
-  Calibrated done{.out = options.out.empty() ? policy_path(Checkpoint::open(options.run.model))
-                                             : std::filesystem::path(options.out)};
+  Calibrated done;
+  done.out = policy_out(options);
   require_own_policy(options);
   const PolicyLock lock(done.out);  // before the model runs: a second calibration learns at once that it is too late
   const bool engine = runs_engine(options);
@@ -273,11 +310,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     texts.emplace(texts_of(options, measured));
     certifier.emplace(*measured.model, *texts, parts, rows, certify_options(options, *measured.model, observer),
                       observer);
-    CertifiedChoice certified = certifier->run(plan);
-    done.setting = std::move(certified.setting);
-    done.precisions = std::move(certified.trials);
-    done.data = std::move(certified.data);
-    done.calibration = std::move(certified.calibration);
+    static_cast<CertifiedChoice&>(done) = certifier->run(plan);
   } else {
     count_try(done.data, plan, observer, !options.run.precision.empty());
     done.calibration = calibrate(done.data, plan);
@@ -295,10 +328,49 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   }
   if (done.logit_thresholds != old_thresholds)
     write_thresholds(measured.model->folder(), done.logit_thresholds);  // before the policy, likewise
-  keep_policy(lock, done.out, measured, done.calibration.entry, !done.precisions.empty());
+  keep_policy(lock, done.out, measured, done.calibration.entry, !done.trials.empty());
   Scorer scorer(early, scorer_options(measured));
   for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
-  say_losses(done, observer);
+  report_losses(done, observer);
+  return done;
+}
+
+Calibrated transfer_policy(const CalibrateOptions& options, const Observer& observer) {
+  Calibrated done;
+  done.out = policy_out(options);
+  const PolicyLock lock(done.out);
+  Measured measured = measure(options.run, observer);
+  require_policy_precision(measured.trace);
+  const PolicyEntry entry = entry_to_transfer(done.out, measured.trace.info);
+  const Certificate& certificate = *entry.certificate;
+  if (certificate.reference == LossReference::fp32) add_reference(measured, options, observer);
+  keep_new_rows(std::array{&measured.trace}, options.run.strict_new, observer);
+
+  CalibrationPlan plan{
+      .max_drops = {}, .delta = certificate.delta, .loss = certificate.loss, .method = certificate.method};
+  plan.exits = entry.exits;
+  plan.unit = certificate.unit;
+  plan.range = label_range(measured);
+  if (certificate.range.size() == 2) plan.range = {certificate.range[0], certificate.range[1]};
+  for (const PolicyPoint& point : entry.points) plan.max_drops.push_back(point.max_drop);
+  plan.transfer = entry;
+  CalibrateOptions grouped = options;
+  grouped.group = certificate.group_by;
+  plan.group = groups_of(grouped, measured);
+  done.data = split_for_calibration(measured.trace, certificate.seed.value_or(options.seed),
+                                    options.report ? SplitShares{} : kNoReport);
+  if (certificate.fit.row_hashes.empty() || certificate.fit.row_hashes != rows_sha256(done.data.fit))
+    observer.notice(
+        "these are not the rows of the first certificate: those that chose the policy must not be among them");
+  if (!certificate.groups.empty() && certificate.group_by.empty())
+    observer.notice(
+        "the certificate does not say what its groups go by: the promise of all texts is transferred alone");
+  count_try(done.data, plan, observer, !options.run.precision.empty());
+  done.calibration = calibrate(done.data, plan);
+  keep_policy(lock, done.out, measured, done.calibration.entry);
+  Scorer scorer(options.report ? done.data.report : done.data.certify, scorer_options(measured));
+  done.scores.push_back(scorer.score(PolicySpec{}));
+  for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   return done;
 }
 

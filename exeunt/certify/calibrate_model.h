@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exeunt/certify/calibrate.h"
-#include "exeunt/certify/choose_precision.h"
+#include "exeunt/certify/certify_model.h"
 #include "exeunt/eval/measure.h"
 
 namespace exeunt {
@@ -22,8 +22,8 @@ struct CalibrateOptions {
   std::string group = {};     // label, length, or a column of the data: certified in each group, too
   // What the promise counts; none: what the model's certificate counts where the rows come from its server, else texts.
   std::optional<CertifiedUnit> unit = {};
-  // Of a regression's values, where the model does not tell it; none: that of the fit part.
-  std::optional<std::pair<double, double>> range = {};
+  // Of a regression's values, where the model has none; none: that of the fit part.
+  ValueRange range = {};
   // multi_label: "fit" for the best on the fit part, or as parse_thresholds() takes them; empty = those it has.
   std::string thresholds = {};
   bool report = true;  // keep rows that measure the result; else they help to certify
@@ -31,17 +31,12 @@ struct CalibrateOptions {
   std::string out = {};  // policy file; empty = the model's own
 };
 
-struct Calibrated {
+struct Calibrated : CertifiedChoice {
   std::filesystem::path out = {};
-  CalibrationData data = {};
-  Calibration calibration = {};
   // On the report part (the certify part if there is none): full depth, in fp32 where the model ran, then the policy of
   // every budget.
   std::vector<PolicyScore> scores = {};
-  // Where the model ran: what was chosen, and how many times faster a text is answered than in fp32 at full depth.
-  std::vector<PrecisionTrial> precisions = {};  // empty = one was named
-  PrecisionSetting setting = {};
-  std::optional<double> speedup = {};
+  std::optional<double> speedup = {};        // where the model ran: over fp32 at full depth
   std::vector<float> logit_thresholds = {};  // multi_label: as the model has them now
 };
 
@@ -49,10 +44,9 @@ struct Calibrated {
 // where the data has no such column.
 [[nodiscard]] GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured);
 
-// Whether a range that the user names fits a model whose values have the range `known`, if it tells one. Throws Error
+// Whether a range that the user names fits a model whose values have the range `known`, if there is one. Throws Error
 // (usage).
-void require_value_range(bool regression, const std::optional<std::pair<double, double>>& known,
-                         const std::optional<std::pair<double, double>>& named);
+void require_value_range(bool regression, const ValueRange& known, const ValueRange& named);
 
 // What runs, what it promises and how many times faster than fp32 at full depth that is, in one line; of a trace, the
 // promise alone.
@@ -66,5 +60,11 @@ void require_value_range(bool regression, const std::optional<std::pair<double, 
 // written if the certificate is. Throws Error, as measure() and calibrate() do; (resources) if
 // somebody else calibrates the model.
 [[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
+
+// Tests the points of the certified entry at options.out (the model's policy.json) on the rows of the options, at the
+// budgets, confidence, loss and unit of its certificate, and puts the outcome there as this engine's entry. The rows
+// are split by the certificate's seed, so that on the same rows those that chose the policy do not certify it. Throws
+// Error as calibrate_model() does; bad_file where there is no such entry.
+[[nodiscard]] Calibrated transfer_policy(const CalibrateOptions& options, const Observer& observer);
 
 }  // namespace exeunt

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
 
 namespace exeunt {
 namespace {
@@ -18,14 +21,46 @@ double loss_of(const ExitTrace& trace, size_t row, std::span<const float> answer
   return (trace.right(row, answer) ? 0 : 1) - (trace.right(row, full) ? 0 : 1);
 }
 
-}  // namespace
+constexpr double kCostStep = 0.005;  // settings closer than this in cost are one step of the sequence
 
-LossRange range_of(RiskLoss loss) noexcept {
-  return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
+bool calibrates(const RuleInfo& rule) {
+  return !rule.candidates({.classes = 2, .exits = 4, .range = 1}).empty();
 }
 
-std::optional<std::pair<double, double>> observed_range(const ExitTrace& trace) {
-  std::optional<std::pair<double, double>> range;
+Rule rule_family_named(std::string_view name) {
+  std::vector<std::string> known;
+  for (size_t i = 0; i < kRules.size(); ++i) {
+    if (!calibrates(kRules[i])) continue;
+    if (kRules[i].name == name) return Rule{static_cast<uint8_t>(i)};
+    known.emplace_back(kRules[i].name);
+  }
+  throw Error(Code::usage, fmt::format("unknown policy family '{}'", name.substr(0, 64)), suggestion(name, known));
+}
+
+Candidate measured(PolicySpec policy, LossMeter& fit) {
+  const LossMeter::Measured result = fit.measure(policy);
+  return {std::move(policy), result.mean_loss(), result.cost_fraction};
+}
+
+}  // namespace
+
+RiskLoss default_loss(Problem problem) noexcept {
+  switch (problem) {
+    case Problem::classification:
+    case Problem::multi_label:
+      return RiskLoss::disagreement;
+    case Problem::regression:
+      return RiskLoss::abs_diff;
+  }
+  return {};
+}
+
+ValueRange range_or_observed(const ValueRange& named, const ExitTrace& fit) {
+  return named || fit.info.problem != Problem::regression ? named : observed_range(fit);
+}
+
+ValueRange observed_range(const ExitTrace& trace) {
+  ValueRange range;
   const auto include = [&](double value) {
     if (std::isnan(value)) return;
     range = range ? std::pair(std::min(range->first, value), std::max(range->second, value)) : std::pair(value, value);
@@ -36,7 +71,7 @@ std::optional<std::pair<double, double>> observed_range(const ExitTrace& trace) 
   return range;
 }
 
-LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range)
+LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, const ValueRange& range)
     : trace_(trace), replayer_(trace, trace.info.last_head) {
   const bool numbers = trace.info.problem == Problem::regression;
   if (numbers != (loss == RiskLoss::abs_diff)) {
@@ -61,6 +96,10 @@ LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::p
   }
 }
 
+double LossMeter::Measured::mean_loss() const {
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+}
+
 LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
   const Departures departures = replayer_.run(policy);
   const auto exits = static_cast<size_t>(trace_.exits);
@@ -74,6 +113,44 @@ LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
   }
   measured.cost_fraction = layers / static_cast<double>(trace_.rows) / trace_.info.layers.back();
   return measured;
+}
+
+std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope, LossMeter& fit) {
+  PolicySpec policy;
+  policy.exits = scope.exits;
+  policy.temperature = scope.temperature;
+  std::vector<Candidate> ordered{measured(policy, fit)};  // full depth
+
+  policy.rule = rule_family_named(family);
+  const auto exits = static_cast<int>(scope.exits.empty() ? scope.sites.layers.size() : scope.exits.size());
+  std::map<int, Candidate, std::greater<>> steps;  // by cost, dearest first
+  for (const Params& params :
+       info_of(policy.rule).candidates({scope.sites.outputs, exits, scope.range, scope.sites.problem})) {
+    policy.params = params;
+    Candidate candidate = measured(policy, fit);
+    if (candidate.cost_fraction >= ordered.front().cost_fraction) continue;  // nothing leaves: full depth again
+    const int step = static_cast<int>(std::floor(candidate.cost_fraction / kCostStep));
+    const auto [place, fresh] = steps.try_emplace(step, candidate);
+    if (!fresh && candidate.risk < place->second.risk) place->second = std::move(candidate);
+  }
+  // From the cheapest up: a setting must have less risk than every cheaper one, or what was kept there beats it.
+  std::vector<Candidate> kept;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step)
+    if (kept.empty() || step->second.risk <= kept.back().risk) kept.push_back(std::move(step->second));
+  ordered.insert(ordered.end(), std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
+  return ordered;
+}
+
+std::vector<std::string> families_for(const ExitSites& sites, Families which) {
+  std::vector<std::string> families;
+  const ModelTraits traits{.problem = sites.problem, .classes = sites.outputs, .lte = sites.lte};
+  for (const RuleInfo& rule : kRules) {
+    if (!calibrates(rule) || !suits(rule, traits) ||
+        (sites.problem != Problem::multi_label && rule.repeats_another(sites.outputs)))
+      continue;
+    if (rule.usual || which == Families::all) families.emplace_back(rule.name);
+  }
+  return families;
 }
 
 }  // namespace exeunt

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,26 +14,29 @@
 
 namespace exeunt {
 
-// The values a loss may take. A mean loss of `max_drop` is a share of at most this.
-struct LossRange {
-  double low = 0, high = 1;
-};
-[[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
+using ValueRange = std::optional<std::pair<double, double>>;  // of a regression's values; nothing for labels
 
-// The range of a regression where neither the model nor the user tells it: that of the gold values, else that of the
+// The range of a regression where neither the model nor the user names it: that of the gold values, else that of the
 // values at full depth; nothing without rows.
-[[nodiscard]] std::optional<std::pair<double, double>> observed_range(const ExitTrace& trace);
+[[nodiscard]] ValueRange observed_range(const ExitTrace& trace);
+// `named`, else for a regression the one that the fit part shows.
+[[nodiscard]] ValueRange range_or_observed(const ValueRange& named, const ExitTrace& fit);
+
+// What is certified where nobody names a loss.
+[[nodiscard]] RiskLoss default_loss(Problem problem) noexcept;
 
 // Losses of whole policies over one trace, which must outlive it.
 class LossMeter {
  public:
   // `range` is that of regression labels; needed only for abs_diff. Throws Error (usage) if the loss does not
   // suit the trace: labels for numbers, gold that is not there.
-  LossMeter(const ExitTrace& trace, RiskLoss loss, std::optional<std::pair<double, double>> range);
+  LossMeter(const ExitTrace& trace, RiskLoss loss, const ValueRange& range);
 
   struct Measured {
     std::vector<double> losses;  // [rows]
     double cost_fraction = 1;    // average layers over all layers
+
+    [[nodiscard]] double mean_loss() const;
   };
   [[nodiscard]] Measured measure(const PolicySpec& policy);
 
@@ -41,5 +46,30 @@ class LossMeter {
   // [rows, exits, then the last ramp] of each answer, so that a policy only looks them up.
   std::vector<double> losses_;
 };
+
+// Settings of one family of policies, ordered from safest to boldest by their results on data set aside for that.
+struct Candidate {
+  PolicySpec policy;
+  double risk = 0;  // mean loss on the fit part
+  double cost_fraction = 1;
+};
+
+struct FamilyScope {
+  ExitSites sites;
+  std::vector<int> exits;          // evaluated; empty = all
+  std::vector<float> temperature;  // one per exit of the model; empty = 1
+  float range = 0;                 // of regression labels
+};
+
+// Decreasing cost, increasing risk; the first is full depth. Of settings that cost about the same, the one with the
+// least risk is kept; settings that another beats in both are dropped. Throws Error (usage) for a family that does not
+// suit the model.
+[[nodiscard]] std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope,
+                                                      LossMeter& fit);
+
+// Families that fit the model and rank its texts differently: those that calibration tries by default, or
+// every one.
+enum class Families { usual, all };
+[[nodiscard]] std::vector<std::string> families_for(const ExitSites& sites, Families which);
 
 }  // namespace exeunt

@@ -10,7 +10,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/certify/new_rows.h"
+#include "exeunt/certify/split.h"
 #include "exeunt/certify/traced_texts.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/metrics.h"
@@ -27,29 +27,23 @@
 namespace exeunt {
 namespace {
 
-// What each text of a trace is answered with under a policy.
-struct Answered {
-  std::vector<float> predicted;  // label index or value
-  std::vector<uint8_t> exit;
-};
-
-Answered answers_of(const ExitTrace& trace, const PolicySpec& policy) {
-  Replayer replayer(trace);
-  const Departures departures = replayer.run(policy);
-  Answered out{.predicted = {}, .exit = departures.exit};
-  for (size_t row = 0; row < trace.rows; ++row) {
-    out.predicted.push_back(answer_of(trace.info, replayer.answer(departures, row)));
-  }
-  return out;
-}
-
 double quality(const ExitTrace& trace, const std::vector<float>& predicted) {
-  if (!trace.labelled() || trace.info.problem == Problem::multi_label) return 0;
-  const Metric metric = trace.info.problem == Problem::regression ? Metric::pearson : Metric::accuracy;
-  return score(std::span(&metric, 1), predicted, trace.gold).front().value;
+  if (!trace.labelled()) return 0;
+  const auto value = [&](const Metric& metric) {
+    return score(std::span(&metric, 1), predicted, trace.gold).front().value;
+  };
+  switch (trace.info.problem) {
+    case Problem::classification:
+      return value(Metric::accuracy);
+    case Problem::multi_label:
+      return 0;
+    case Problem::regression:
+      return value(Metric::pearson);
+  }
+  return 0;
 }
 
-// Matrices that stand and fall together, so that a deep model needs no more passes than there are trials: neighbours
+// Matrices that are quantized together, so that a deep model needs no more passes than there are trials: neighbours
 // of one kind.
 std::vector<std::vector<std::string>> grouped(const std::vector<std::string>& matrices, size_t most) {
   std::vector<std::vector<std::string>> groups;
@@ -76,11 +70,12 @@ class Search {
   QuantizeOutcome run() {
     out_.plain = out_.chosen = measure({});
     out_.within = fits(out_.plain);
-    say("all matrices quantized", out_.plain);
-    if (out_.within || plan_.trials < 4) return finish();
-    rank();
-    shortest_list();
-    return finish();
+    report("all matrices quantized", out_.plain);
+    if (!out_.within && plan_.trials >= 4) {
+      rank();
+      shortest_list();
+    }
+    return std::move(out_);
   }
 
  private:
@@ -102,7 +97,7 @@ class Search {
     return out;
   }
 
-  // The harm of a group: how far the logits move if it alone is in the low precision. Logits say more than answers do,
+  // The harm of a group: how far the logits move if it alone is in the low precision. Logits show more than answers do,
   // which change for few texts only.
   void rank() {
     // What follows the ranking takes about twice the logarithm of the number of groups.
@@ -121,20 +116,17 @@ class Search {
     std::iota(order.begin(), order.end(), size_t{0});
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return harm[a] > harm[b]; });
     for (const size_t index : order) ranked_.push_back(std::move(groups[index]));
-    if (!ranked_.empty() && plan_.say)
-      plan_.say(fmt::format("those that change most: {}", fmt::join(ranked_.front(), ", ")));
+    if (!ranked_.empty() && plan_.notice)
+      plan_.notice(fmt::format("those that change most: {}", fmt::join(ranked_.front(), ", ")));
   }
 
   // The fewest of the most harmful that must be kept: doubling until the bounds hold, then halving the gap.
   void shortest_list() {
     size_t low = 0, high = 0;
-    std::optional<Change> good;
+    bool good = false;
     for (size_t count = 1; !good && may_try(); count = std::min(2 * count, ranked_.size())) {
-      const Change change = measure(first(count));
-      say(fmt::format("{} kept higher", first(count).size()), change);
-      remember(count, change);
-      if (fits(change)) {
-        good = change;
+      if (keeping_fits(count)) {
+        good = true;
         high = count;
       } else if (count == ranked_.size()) {
         return;
@@ -144,34 +136,33 @@ class Search {
     }
     while (good && high - low > 1 && may_try()) {
       const size_t middle = (low + high) / 2;
-      const Change change = measure(first(middle));
-      say(fmt::format("{} kept higher", first(middle).size()), change);
-      remember(middle, change);
-      (fits(change) ? high : low) = middle;
+      (keeping_fits(middle) ? high : low) = middle;
     }
   }
 
-  // A list within the bounds beats one that is not; among those within, the shorter; among the others, the less
-  // changed.
-  void remember(size_t count, const Change& change) {
+  // Whether the bounds hold with the first `count` kept higher. The best list is remembered: one within the bounds
+  // beats one that is not; among those within, the shorter; among the others, the less changed.
+  bool keeping_fits(size_t count) {
     const Exceptions exceptions = first(count);
+    const Change change = measure(exceptions);
+    report(fmt::format("{} kept higher", exceptions.size()), change);
     const bool fit = fits(change);
     const bool better = fit != out_.within ? fit
                         : fit              ? exceptions.size() < out_.exceptions.size()
                                            : change.changed < out_.chosen.changed;
-    if (!better) return;
-    out_.exceptions = exceptions;
-    out_.chosen = change;
-    out_.within = fit;
+    if (better) {
+      out_.exceptions = exceptions;
+      out_.chosen = change;
+      out_.within = fit;
+    }
+    return fit;
   }
 
-  void say(const std::string& what, const Change& change) const {
-    if (!plan_.say) return;
-    plan_.say(fmt::format("{}: {:.2f} % of answers or exits change, quality {:.2f} → {:.2f}", what,
-                          100 * change.changed, 100 * change.before, 100 * change.after));
+  void report(const std::string& what, const Change& change) const {
+    if (!plan_.notice) return;
+    plan_.notice(fmt::format("{}: {:.2f} % of answers or exits change, quality {:.2f} → {:.2f}", what,
+                             100 * change.changed, 100 * change.before, 100 * change.after));
   }
-
-  QuantizeOutcome finish() { return std::move(out_); }
 
   const ExitTrace& reference_;
   const ExitTrace& reference_few_;
@@ -190,7 +181,7 @@ std::vector<size_t> rows_of(const ExitTrace& trace) {
 // fp32's trace of the rows that the model has not learned, in three parts; `index` is the row among the texts.
 CalibrationData split_rows(const TracedTexts& texts, const QuantizeOptions& options, const Observer& observer) {
   const std::vector<size_t> all = texts.all();
-  ExitTrace trace = texts.trace({}, all, observer);
+  ExitTrace trace = texts.trace({}, all, observer.progress);
   trace.index.assign(all.begin(), all.end());
   keep_new_rows(std::array{&trace}, options.run.strict_new, observer);
   return split_for_calibration(trace, options.seed, kShares);
@@ -210,18 +201,20 @@ PolicySpec compared_policy(const QuantizeOptions& options, const Checkpoint& mod
 
 Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy) {
   Change out{.drift = drift(before, after, policy)};
-  const Answered one = answers_of(before, policy), two = answers_of(after, policy);
+  Replayer first(before), second(after);
+  const Departures one = first.run(policy), two = second.run(policy);
+  const std::vector<float> was = first.answers(one), is = second.answers(two);
   double tolerance = 0;
   if (before.info.problem == Problem::regression) {
-    const auto [least, most] = std::minmax_element(one.predicted.begin(), one.predicted.end());
+    const auto [least, most] = std::minmax_element(was.begin(), was.end());
     tolerance = 0.01 * (*most - *least);
   }
   for (size_t row = 0; row < before.rows; ++row) {
-    const bool label = std::abs(one.predicted[row] - two.predicted[row]) > tolerance;
-    if (label || one.exit[row] != two.exit[row]) out.changed += 1 / static_cast<double>(before.rows);
+    if (std::abs(was[row] - is[row]) > tolerance || one.exit[row] != two.exit[row])
+      out.changed += 1 / static_cast<double>(before.rows);
   }
-  out.before = quality(before, one.predicted);
-  out.after = quality(after, two.predicted);
+  out.before = quality(before, was);
+  out.after = quality(after, is);
   return out;
 }
 
@@ -269,7 +262,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
                              [&](const Exceptions& exceptions, bool part) {
                                return texts.trace({options.precision, exceptions}, part ? few : std::span(choose));
                              },
-                         .say = observer.notice});
+                         .notice = observer.notice});
 
   // The promise, and how it went, on rows that chose nothing.
   const Exceptions& exceptions = out.outcome.exceptions;

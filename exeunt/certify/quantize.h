@@ -38,7 +38,7 @@ struct QuantizePlan {
   int trials = 64;  // maximum number of passes over the texts
   // Traces the texts with these exceptions; `few` selects a part of them, enough to rank matrices.
   std::function<ExitTrace(const Exceptions&, bool few)> trace = {};
-  std::function<void(const std::string&)> say = {};  // called at every step
+  std::function<void(const std::string&)> notice = {};  // called at every step
 };
 
 struct QuantizeOutcome {

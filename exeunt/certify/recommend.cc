@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/certify/candidates.h"
-#include "exeunt/certify/certify.h"
+#include "exeunt/certify/losses.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_text.h"
 
@@ -35,8 +34,7 @@ struct Terms {
 Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   Terms terms{.goal = goal, .test = {}, .certify = false};
   RiskTest& test = terms.test;
-  test.loss = goal.loss.value_or(runs[0].trace->info.problem == Problem::regression ? RiskLoss::abs_diff
-                                                                                    : RiskLoss::disagreement);
+  test.loss = goal.loss.value_or(default_loss(runs[0].trace->info.problem));
   test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
   test.max_drop = goal.max_drop.value_or(0.01);
   test.delta = delta_of(goal.confidence) * share_of_try(1);
@@ -55,7 +53,7 @@ int64_t rows_for(const RiskTest& test) {
   return rows;
 }
 
-// `texts` tells equal texts of all runs apart: another tokenizer may see other ones as equal, and runs are compared row
+// `texts` has the row hashes of all runs: another tokenizer may see other ones as equal, and runs are compared row
 // by row.
 CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_t seed, bool certify) {
   ExitTrace rows = trace;
@@ -73,14 +71,18 @@ std::string gold_text(const ExitTrace& trace, size_t row) {
   const std::span<const float> own = std::span(trace.gold).subspan(row * trace.gold_width(), trace.gold_width());
   const float gold = own[0];
   if (std::isnan(gold)) return "none";
-  if (trace.info.problem == Problem::multi_label) {
-    std::set<std::string> names;
-    for (size_t label = 0; label < own.size(); ++label)
-      if (own[label] == 1) names.insert(trace.info.labels.at(label));
-    return fmt::format("{}", fmt::join(names, "|"));
+  std::set<std::string> names;
+  switch (trace.info.problem) {
+    case Problem::classification:
+      return trace.info.labels.at(static_cast<size_t>(gold));
+    case Problem::multi_label:
+      for (size_t label = 0; label < own.size(); ++label)
+        if (own[label] == 1) names.insert(trace.info.labels.at(label));
+      return fmt::format("{}", fmt::join(names, "|"));
+    case Problem::regression:
+      return fmt::format("{}", gold);
   }
-  return trace.info.problem == Problem::regression ? fmt::format("{}", gold)
-                                                   : trace.info.labels.at(static_cast<size_t>(gold));
+  return {};
 }
 
 void require_same_rows(std::span<const RunOnTrial> runs) {
@@ -148,8 +150,31 @@ std::vector<float> gold_answers(const ExitTrace& trace) {
   return out;
 }
 
-// One run: its rows in parts, and values computed from them repeatedly. Must not move, because its parts are pointed
-// to.
+// The rows of a run that select or that report, with what is computed from them repeatedly. They outlive it.
+struct RowsOfRun {
+  RowsOfRun(const ExitTrace& trace, const RunOnTrial& run, const Terms& terms, const ValueRange& range)
+      : meter(trace, terms.test.loss, range),
+        scorer(trace, run.scoring),
+        replayer(trace, run.scoring.last),
+        timed(terms.goal.timed),
+        gold(gold_answers(trace)),
+        full(answers({})) {}
+
+  [[nodiscard]] std::vector<float> answers(const PolicySpec& policy) { return replayer.answers(replayer.run(policy)); }
+  [[nodiscard]] double cost(const PolicyScore& score) const {
+    return timed ? *score.predicted_ms : score.cost.average_layers;
+  }
+  [[nodiscard]] double cost(const PolicySpec& policy) { return cost(scorer.score(policy)); }
+
+  LossMeter meter;
+  Scorer scorer;
+  Replayer replayer;
+  bool timed;                     // cost is time, not layers
+  std::vector<float> gold, full;  // what is right, and what full depth answers
+  double reference_cost = 1;      // full depth of the slowest run
+};
+
+// One run. Must not move, because its parts are pointed to.
 class Trial {
  public:
   Trial(size_t index, const RunOnTrial& run, const Terms& terms, CalibrationData data)
@@ -157,42 +182,30 @@ class Trial {
         run_(run),
         terms_(terms),
         data_(std::move(data)),
-        range_(run.range || run.trace->info.problem != Problem::regression ? run.range : observed_range(data_.fit)),
-        choose_meter_(data_.fit, terms.test.loss, range_),
-        report_meter_(data_.report, terms.test.loss, range_),
-        choose_(data_.fit, run.scoring),
-        report_(data_.report, run.scoring),
-        choose_replayer_(data_.fit, run.scoring.last),
-        report_replayer_(data_.report, run.scoring.last) {
-    const PolicySpec full;
-    choose_full_ = answers_of(choose_replayer_, data_.fit, full);
-    report_full_ = answers_of(report_replayer_, data_.report, full);
-    choose_gold_ = gold_answers(data_.fit);
-    report_gold_ = gold_answers(data_.report);
-  }
+        range_(range_or_observed(run.range, data_.fit)),
+        choose_(data_.fit, run, terms, range_),
+        fresh_(data_.report, run, terms, range_) {}
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
 
-  [[nodiscard]] double choose_cost(const PolicySpec& policy) { return cost_of(choose_.score(policy)); }
-  [[nodiscard]] double report_cost(const PolicySpec& policy) { return cost_of(report_.score(policy)); }
-  void count_against(double choose, double report) {
-    choose_reference_ = choose;
-    report_reference_ = report;
-  }
+  [[nodiscard]] RowsOfRun& choose() noexcept { return choose_; }
+  [[nodiscard]] RowsOfRun& fresh() noexcept { return fresh_; }
   [[nodiscard]] const CalibrationData& data() const noexcept { return data_; }
-  // Of sets of labels, the share that is right: the numbers of sets know no other metric.
+  // Of sets of labels, the share that is right: numbers of sets have no other metric.
   [[nodiscard]] Judge judge() const {
     static constexpr Metric kWholeSets[] = {Metric::accuracy};
     return data_.fit.info.problem == Problem::multi_label ? Judge{kWholeSets, Metric::accuracy}
-                                                          : Judge{choose_.metrics(), run_.primary};
+                                                          : Judge{choose_.scorer.metrics(), run_.primary};
   }
-  [[nodiscard]] Answers full_depth() const { return {choose_full_, choose_gold_}; }
+  [[nodiscard]] Answers full_depth() const { return {choose_.full, choose_.gold}; }
   [[nodiscard]] const std::vector<int>& layers() const noexcept { return data_.fit.info.layers; }
   [[nodiscard]] std::vector<std::string> families() const { return families_for(data_.fit.sites(), Families::all); }
 
-  [[nodiscard]] Alternative full();
+  [[nodiscard]] Alternative full() { return chosen("full", {}); }
   // Nothing if no setting of the family is faster than full depth and meets a drop.
-  [[nodiscard]] std::optional<Alternative> attempt(const std::string& family, const std::vector<int>& exits);
+  [[nodiscard]] std::optional<Alternative> attempt(const std::string& family, const std::vector<int>& exits) {
+    return terms_.certify ? expected(family, exits) : pick(family, settings(family, exits));
+  }
   [[nodiscard]] Alternative attempt_layers();  // every text exits after the same layer
   [[nodiscard]] std::optional<NearestDrop> nearest_drop();
   // Tests what was chosen on the certify rows, as `calibrate` with this family and these exits would; the policy is
@@ -201,9 +214,6 @@ class Trial {
   void report(Alternative& alternative);
 
  private:
-  [[nodiscard]] double cost_of(const PolicyScore& score) const {
-    return terms_.goal.timed ? *score.predicted_ms : score.cost.average_layers;
-  }
   // Would a setting with its losses on the selection rows keep to the budget? With a certificate: would it pass?
   // Without: one more loss among one more row must be within it, so that few rows do not pass for many. That is
   // caution, not a guarantee, because the same rows also choose among the settings.
@@ -212,59 +222,37 @@ class Trial {
     test.max_drop = max_drop;
     if (!terms_.certify) test.method = RiskMethod::crc;
     const auto rows = static_cast<int64_t>(terms_.certify ? data_.certify.rows : data_.fit.rows);
-    return would_pass(test, choose_meter_.measure(policy).losses, rows);
+    return would_pass(test, choose_.meter.measure(policy).losses, rows);
   }
-  [[nodiscard]] std::vector<float> answers_of(Replayer& replayer, const ExitTrace& trace, const PolicySpec& policy);
   [[nodiscard]] std::vector<Candidate> settings(const std::string& family, const std::vector<int>& exits);
   [[nodiscard]] CalibrationPlan plan_for(const std::string& family, const std::vector<int>& exits) const;
   [[nodiscard]] std::optional<Alternative> expected(const std::string& family, const std::vector<int>& exits);
-  [[nodiscard]] Alternative chosen(std::string family, PolicySpec policy);
+  [[nodiscard]] Alternative chosen(std::string family, PolicySpec policy, bool meets = false);
   [[nodiscard]] std::optional<Alternative> pick(const std::string& family, const std::vector<Candidate>& candidates);
 
   size_t index_;
   const RunOnTrial& run_;
   const Terms& terms_;
   CalibrationData data_;  // `fit` selects; `certify` is empty if no certificate is possible
-  std::optional<std::pair<double, double>> range_;
-  LossMeter choose_meter_, report_meter_;
-  Scorer choose_, report_;
-  Replayer choose_replayer_, report_replayer_;
-  std::vector<float> choose_full_, report_full_;  // what full depth answers
-  std::vector<float> choose_gold_, report_gold_;  // what is right
-  double choose_reference_ = 1, report_reference_ = 1;
+  ValueRange range_;
+  RowsOfRun choose_, fresh_;  // rows that select, and those that report
 };
-
-std::vector<float> Trial::answers_of(Replayer& replayer, const ExitTrace& trace, const PolicySpec& policy) {
-  const Departures departures = replayer.run(policy);
-  std::vector<float> answers;
-  answers.reserve(trace.rows);
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const std::span<const float> logits = replayer.answer(departures, row);
-    answers.push_back(answer_of(trace.info, logits));
-  }
-  return answers;
-}
 
 std::vector<Candidate> Trial::settings(const std::string& family, const std::vector<int>& exits) {
   FamilyScope scope{data_.fit.sites(), exits, {}, 0};
   if (range_) scope.range = static_cast<float>(range_->second - range_->first);
-  return order_candidates(family, scope, choose_meter_);
+  return order_candidates(family, scope, choose_.meter);
 }
 
 // A policy on the selection rows.
-Alternative Trial::chosen(std::string family, PolicySpec policy) {
-  Alternative out{.run = index_, .family = std::move(family), .policy = std::move(policy)};
-  const PolicyScore score = choose_.score(out.policy);
+Alternative Trial::chosen(std::string family, PolicySpec policy, bool meets) {
+  Alternative out{.run = index_, .family = std::move(family), .policy = std::move(policy), .meets = meets};
+  const PolicyScore score = choose_.scorer.score(out.policy);
   out.chosen_quality = quality_of(score, run_.primary);
   out.chosen_agreement = score.agreement;
-  out.chosen_speedup = choose_reference_ / cost_of(score);
-  const std::vector<double> losses = choose_meter_.measure(out.policy).losses;
-  out.chosen_loss = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  out.chosen_speedup = choose_.reference_cost / choose_.cost(score);
+  out.chosen_loss = choose_.meter.measure(out.policy).mean_loss();
   return out;
-}
-
-Alternative Trial::full() {
-  return chosen("full", {});
 }
 
 // From safest to boldest: the first that is fast enough, or the last within the drop.
@@ -275,32 +263,24 @@ std::optional<Alternative> Trial::pick(const std::string& family, const std::vec
     size_t last = 0;
     for (size_t i = 1; i < candidates.size(); ++i)
       if (within(candidates[i].policy, *goal.max_drop)) last = i;
-    if (last == 0) return std::nullopt;
-    Alternative out = chosen(family, candidates[last].policy);
-    out.meets = true;
-    return out;
+    return last == 0 ? std::nullopt : std::optional(chosen(family, candidates[last].policy, true));
   }
   for (const Candidate& candidate : candidates) {
-    const double cost = terms_.goal.timed ? choose_cost(candidate.policy) : candidate.cost_fraction * layers().back();
-    if (choose_reference_ / cost < *goal.speedup) continue;
-    Alternative out = chosen(family, candidate.policy);
-    out.meets = true;
-    return out;
+    const double cost = goal.timed ? choose_.cost(candidate.policy) : candidate.cost_fraction * layers().back();
+    if (choose_.reference_cost / cost >= *goal.speedup) return chosen(family, candidate.policy, true);
   }
   return chosen(family, candidates.back().policy);
 }
 
 // That of `calibrate` for this family, so that its verb gives the same policy.
 CalibrationPlan Trial::plan_for(const std::string& family, const std::vector<int>& exits) const {
-  CalibrationPlan plan;
-  plan.max_drops = {*terms_.goal.max_drop};
-  plan.delta = delta_of(terms_.goal.confidence);
-  plan.loss = terms_.goal.loss;
-  plan.families = {family};
-  plan.exits = exits;
-  plan.range = range_;
-  plan.tries = 1;
-  return plan;
+  return {.max_drops = {*terms_.goal.max_drop},
+          .delta = delta_of(terms_.goal.confidence),
+          .loss = terms_.goal.loss,
+          .families = {family},
+          .exits = exits,
+          .range = range_,
+          .tries = 1};
 }
 
 // What the selection rows let expect of a family's certificate.
@@ -308,9 +288,7 @@ std::optional<Alternative> Trial::expected(const std::string& family, const std:
   const FamilyTrial trial =
       try_families(data_, static_cast<int64_t>(data_.certify.rows), plan_for(family, exits)).front();
   if (!(trial.cost_fraction < 1)) return std::nullopt;
-  Alternative out = chosen(family, trial.expected.front());
-  out.meets = true;
-  return out;
+  return chosen(family, trial.expected.front(), true);
 }
 
 std::string Trial::certify(Alternative& alternative, const CountTry& count_try) {
@@ -326,17 +304,12 @@ std::string Trial::certify(Alternative& alternative, const CountTry& count_try) 
   return {};
 }
 
-std::optional<Alternative> Trial::attempt(const std::string& family, const std::vector<int>& exits) {
-  return terms_.certify ? expected(family, exits) : pick(family, settings(family, exits));
-}
-
 Alternative Trial::attempt_layers() {
   std::vector<Candidate> candidates;
   for (auto layer = layers().rbegin(); layer != layers().rend(); ++layer) {
     PolicySpec policy = parse_policy(fmt::format("layer:{}", *layer));
-    const LossMeter::Measured seen = choose_meter_.measure(policy);
-    const double risk = std::accumulate(seen.losses.begin(), seen.losses.end(), 0.0);
-    candidates.push_back({std::move(policy), risk / static_cast<double>(seen.losses.size()), seen.cost_fraction});
+    const LossMeter::Measured seen = choose_.meter.measure(policy);
+    candidates.push_back({std::move(policy), seen.mean_loss(), seen.cost_fraction});
   }
   return pick("layer", candidates).value_or(full());
 }
@@ -349,7 +322,7 @@ std::optional<NearestDrop> Trial::nearest_drop() {
       if (max_drop <= *terms_.goal.max_drop || (nearest && max_drop > nearest->max_drop)) continue;
       double speedup = 1;
       for (const Candidate& candidate : candidates) {
-        if (within(candidate.policy, max_drop)) speedup = choose_reference_ / choose_cost(candidate.policy);
+        if (within(candidate.policy, max_drop)) speedup = choose_.reference_cost / choose_.cost(candidate.policy);
       }
       if (speedup < kWorthMentioning) continue;
       if (!nearest || max_drop < nearest->max_drop || speedup > nearest->speedup) nearest = {max_drop, speedup};
@@ -360,24 +333,24 @@ std::optional<NearestDrop> Trial::nearest_drop() {
 }
 
 void Trial::report(Alternative& alternative) {
-  const std::vector<float> predicted = answers_of(report_replayer_, data_.report, alternative.policy);
-  alternative.score = report_.score(alternative.policy);
+  alternative.score = fresh_.scorer.score(alternative.policy);
   alternative.quality = quality_of(alternative.score, run_.primary);
-  alternative.speedup = report_reference_ / cost_of(alternative.score);
-  const auto rows = static_cast<int64_t>(data_.report.rows);
+  alternative.speedup = fresh_.reference_cost / fresh_.cost(alternative.score);
   if (data_.report.labelled()) {
-    const Answers answers{predicted, report_gold_};
+    const std::vector<float> predicted = fresh_.answers(alternative.policy);
+    const Answers answers{predicted, fresh_.gold};
     alternative.quality_bounds = score_bounds(judge(), answers);
-    alternative.lost = difference_of(judge(), {report_full_, report_gold_}, answers);
+    alternative.lost = difference_of(judge(), {fresh_.full, fresh_.gold}, answers);
   } else {
+    const auto rows = static_cast<int64_t>(data_.report.rows);
     alternative.quality_bounds = share_bounds(std::llround(alternative.quality * static_cast<double>(rows)), rows);
     alternative.lost = {.value = 1 - alternative.quality,
                         .error = 0,
                         .bounds = {1 - alternative.quality_bounds.high, 1 - alternative.quality_bounds.low}};
   }
-  const std::vector<double> losses = report_meter_.measure(alternative.policy).losses;
-  alternative.loss_mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(rows);
-  alternative.loss_bounds = loss_interval(terms_.test.loss, losses);
+  const LossMeter::Measured seen = fresh_.meter.measure(alternative.policy);
+  alternative.loss_mean = seen.mean_loss();
+  alternative.loss_bounds = loss_interval(terms_.test.loss, seen.losses);
   const double short_by = terms_.goal.speedup ? *terms_.goal.speedup - kShown - alternative.speedup
                                               : alternative.loss_mean - *terms_.goal.max_drop;
   alternative.meets_fresh = short_by <= 0;
@@ -397,12 +370,15 @@ class Contest {
   Contest(std::span<const RunOnTrial> runs, const Terms& terms, uint64_t seed) : terms_(terms) {
     for (size_t i = 0; i < runs.size(); ++i)
       trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, *runs[0].trace, seed, terms.certify));
-    double choose = 0, report = 0;
+    double choose = 0, fresh = 0;
     for (Trial& trial : trials_) {
-      choose = std::max(choose, trial.choose_cost({}));
-      report = std::max(report, trial.report_cost({}));
+      choose = std::max(choose, trial.choose().cost(PolicySpec{}));
+      fresh = std::max(fresh, trial.fresh().cost(PolicySpec{}));
     }
-    for (Trial& trial : trials_) trial.count_against(choose, report);
+    for (Trial& trial : trials_) {
+      trial.choose().reference_cost = choose;
+      trial.fresh().reference_cost = fresh;
+    }
   }
 
   [[nodiscard]] Recommendation go(const CountTry& count_try) {
@@ -412,8 +388,8 @@ class Contest {
     for (Trial& trial : trials_) {
       for (Alternative& one : attempts(trial)) out.options.push_back(std::move(one));
       const PolicySpec first = parse_policy(fmt::format("layer:{}", trial.layers().front()));
-      out.fastest =
-          std::max(out.fastest, trial.full().chosen_speedup * trial.choose_cost({}) / trial.choose_cost(first));
+      out.fastest = std::max(
+          out.fastest, trial.full().chosen_speedup * trial.choose().cost(PolicySpec{}) / trial.choose().cost(first));
     }
     std::stable_sort(out.options.begin(), out.options.end(),
                      [&](const Alternative& a, const Alternative& b) { return better(terms_.goal, a, b); });

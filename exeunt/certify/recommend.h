@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which exit policy to use, and of which run: every family of rules is tried on one part of the rows, which selects the
-// winner; its figures are measured on other rows.
+// winner; its figures are measured on other rows (recommend.cc). Models become runs, and the policy gets into
+// policy.json, in recommend_policy.cc; the recommendation becomes words, a table and JSON in recommend_text.cc.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -11,8 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/uncertainty.h"
+#include "exeunt/eval/measure.h"
 #include "exeunt/eval/scores.h"
 
 namespace exeunt {
@@ -32,7 +37,7 @@ struct RunOnTrial {
   const ExitTrace* trace = nullptr;  // outlives the call
   ScorerOptions scoring = {};
   Metric primary = Metric::accuracy;
-  std::optional<std::pair<double, double>> range = {};  // of regression labels
+  ValueRange range = {};  // of regression labels
 };
 
 // One policy of one run.
@@ -94,5 +99,56 @@ using CountTry = std::function<void(const CalibrationData& data, CalibrationPlan
 
 // What policy.json keeps of an alternative: its certified entry, or the policy alone. `layers` are the run's exits.
 [[nodiscard]] PolicyEntry policy_entry(const Alternative& alternative, const std::vector<int>& layers);
+
+struct RecommendOptions {
+  std::vector<std::string> runs = {};  // models, folders of trainings, trace files
+  MeasureOptions measure = {};         // how each of them is measured
+  Goal goal = {};
+  uint64_t seed = 42;
+  bool apply = false;              // the policy will be written
+  bool replace_certified = false;  // even without a certificate over one that has it
+  std::string out = {};            // where; empty = the winner's own policy.json
+};
+
+// One run, and how it was measured.
+struct Contender {
+  MeasureOptions options = {};
+  Measured measured = {};
+};
+
+struct Recommended {
+  std::deque<Contender> contenders = {};  // stay in their places: `runs` point to them
+  std::vector<RunOnTrial> runs = {};
+  Recommendation what = {};
+
+  [[nodiscard]] const Contender& winner() const { return contenders[what.best().run]; }
+};
+
+// Throws Error before any model runs if the policy could not be written.
+[[nodiscard]] Recommended recommend_policy(const RecommendOptions& options, const Observer& observer);
+
+// Writes the recommended policy; returns where. Throws Error: failure if the goal is not met, usage if a certified
+// policy would be replaced by one without a certificate.
+std::filesystem::path keep_recommended(const RecommendOptions& options, const Recommended& done,
+                                       const Observer& observer);
+
+// Who reads it: a user with trained runs, or one of a comparison of trainings, which is not advised to compare them.
+enum class Asker { recommend, train };
+
+struct RecommendationText {
+  std::string verdict;                         // what to use, and what that gives
+  std::vector<std::string> header;             // of the table
+  std::vector<std::vector<std::string>> rows;  // the first is the one to use
+  std::vector<std::string> notes;              // why, from which rows, and what would help
+};
+[[nodiscard]] RecommendationText explained(const Recommendation& recommendation, std::span<const RunOnTrial> runs,
+                                           const Goal& goal, Asker asker = Asker::recommend);
+
+// Keys of docs/choosing.md.
+[[nodiscard]] OrderedJson recommendation_json(const Recommendation& recommendation, std::span<const RunOnTrial> runs,
+                                              const Goal& goal);
+
+// The layers whose exits a policy evaluates, comma-separated, if it is a subset; empty = all.
+[[nodiscard]] std::string chosen_exits(const PolicySpec& policy, const std::vector<int>& layers);
 
 }  // namespace exeunt

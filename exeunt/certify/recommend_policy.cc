@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/recommend_policy.h"
-
 #include <algorithm>
 #include <set>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/certify/new_rows.h"
+#include "exeunt/certify/recommend.h"
+#include "exeunt/certify/split.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/eval/model_policy.h"
@@ -77,7 +76,7 @@ void say_precision(const RecommendOptions& options, const std::deque<Contender>&
                   fmt::join(precisions, " and ")));
 }
 
-// A promise is given up by who says so, not by who asks for another speed.
+// A certified policy is replaced by an uncertified one only on explicit request.
 void require_no_promise(const RecommendOptions& options, const fs::path& path, const Measured& measured,
                         const Observer& observer) {
   const std::string promise = promise_at(path, measured.trace.info);

@@ -3,10 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <vector>
 
+// The guard of a header that sums in another order on x86-64: without it, both architectures give the same bits.
+#define BOOST_MATH_SPECIAL_FUNCTIONS_LANCZOS_SSE2
+#include <boost/math/special_functions/beta.hpp>
+#include <boost/math/special_functions/gamma.hpp>
+
 #include "exeunt/base/error.h"
-#include "exeunt/certify/special.h"
 
 namespace exeunt {
 namespace {
@@ -23,6 +31,22 @@ double crossing(double low, double high, Excess&& excess) {
     (excess(middle) > 0 ? low : high) = middle;
   }
   return high;
+}
+
+// The least count above `fails` that passes, where all larger ones do; found by doubling up to `most`, then halving the
+// gap.
+template <class Passes>
+int64_t first_passing(int64_t fails, int64_t most, Passes&& passes_with) {
+  int64_t passes = fails + 1;
+  while (passes < most && !passes_with(passes)) {
+    fails = passes;
+    passes *= 2;
+  }
+  while (passes - fails > 1) {
+    const int64_t middle = fails + (passes - fails) / 2;
+    (passes_with(middle) ? passes : fails) = middle;
+  }
+  return passes;
 }
 
 // The bets against "the mean is at most m": nu_i = min(cap, sqrt(2 ln(1/delta) / (n var_(i-1)))), each from the rows
@@ -50,6 +74,114 @@ double best_log_capital(std::span<const double> losses, std::span<const double> 
     best = std::max(best, capital);
   }
   return best;
+}
+
+// Boost would compute in long double, which is not the same type on x86-64 and aarch64.
+constexpr boost::math::policies::policy<boost::math::policies::promote_double<false>> kInDouble;
+
+// Tests take losses in [0, 1]; others are scaled to it, and the budget with them.
+double to_unit(double value, LossRange range) {
+  return (value - range.low) / (range.high - range.low);
+}
+
+double from_unit(double value, LossRange range) {
+  return range.low + value * (range.high - range.low);
+}
+
+double sum_of(const std::vector<double>& losses) {
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
+
+std::vector<double> unit_losses(const std::vector<double>& losses, LossRange range) {
+  std::vector<double> unit;
+  unit.reserve(losses.size());
+  for (const double loss : losses) unit.push_back(to_unit(loss, range));
+  return unit;
+}
+
+double p_value_of(const RiskTest& test, const std::vector<double>& losses) {
+  const LossRange range = range_of(test.loss);
+  const auto rows = static_cast<int64_t>(losses.size());
+  const double max_drop = to_unit(test.max_drop, range);
+  switch (test.method) {
+    case RiskMethod::ltt_binomial:
+      return binomial_p_value(std::llround(sum_of(losses)), rows, max_drop);
+    case RiskMethod::ltt_hb:
+      return hoeffding_bentkus_p_value(sum_of(unit_losses(losses, range)) / static_cast<double>(rows), rows, max_drop);
+    default:
+      return wsr_p_value(unit_losses(losses, range), max_drop, test.delta);
+  }
+}
+
+// A test over requests is one over texts with these losses in place of l: w (l - max_drop) / most + max_drop. Their
+// mean is at most max_drop if and only if that of all requests' losses is, and they lie in the same range.
+std::vector<double> counted(const RiskTest& test, std::vector<double> losses, const Weights& weights) {
+  if (weights.of.empty()) return losses;
+  const LossRange range = range_of(test.loss);
+  for (size_t row = 0; row < losses.size(); ++row) {
+    const double weight = std::min(weights.of[row % weights.of.size()], weights.most);
+    losses[row] =
+        std::clamp(weight * (losses[row] - test.max_drop) / weights.most + test.max_drop, range.low, range.high);
+  }
+  return losses;
+}
+
+bool passes(const RiskTest& test, const std::vector<double>& losses) {
+  if (losses.empty()) return false;
+  if (test.method == RiskMethod::crc) {
+    const double most = range_of(test.loss).high;
+    return (sum_of(losses) + most) / (static_cast<double>(losses.size()) + 1) <= test.max_drop;
+  }
+  return p_value_of(test, losses) <= test.delta;
+}
+
+// As many rows as there will be, by taking those there are over again. The bounds for losses other than 0 and 1 see
+// more of them than their mean.
+std::vector<double> repeated(const std::vector<double>& losses, int64_t rows) {
+  std::vector<double> out(static_cast<size_t>(rows));
+  for (size_t row = 0; row < out.size(); ++row) out[row] = losses[row % losses.size()];
+  return out;
+}
+
+bool would_pass_alone(const RiskTest& test, const std::vector<double>& losses, int64_t rows) {
+  if (losses.empty() || rows == 0) return false;
+  const LossRange range = range_of(test.loss);
+  const double sum = sum_of(losses) / static_cast<double>(losses.size()) * static_cast<double>(rows);
+  if (test.method == RiskMethod::crc) return (sum + range.high) / (static_cast<double>(rows) + 1) <= test.max_drop;
+  if (test.method == RiskMethod::ltt_binomial)
+    return binomial_p_value(static_cast<int64_t>(std::ceil(sum)), rows, test.max_drop) <= test.delta;
+  return passes(test, repeated(losses, rows));
+}
+
+SequenceResult walk(const RiskTest& test, size_t settings, const std::function<std::vector<double>(size_t)>& losses) {
+  SequenceResult result;
+  if (test.method == RiskMethod::crc) {
+    std::vector<double> now;
+    result.setting = conformal_choice(settings, test.max_drop, range_of(test.loss).high, [&](size_t i) {
+      now = losses(i);
+      return std::span<const double>(now);
+    });
+  } else {
+    result.setting = fixed_sequence(settings, test.delta, [&](size_t i) {
+      const double p = p_value_of(test, losses(i));
+      if (p <= test.delta) result.p_value = p;
+      return p;
+    });
+  }
+  return result;
+}
+
+// The share of the level for bets that begin at `time`: it falls like 1 / (t ln² t), slowly, beyond the first kEarly
+// losses, and all of them add up to less than 1 (the integral of the first factor is 1, its first term 1 / (kEarly e)).
+double share_of_start(int64_t time) {
+  constexpr double kEarly = 1000;
+  const double t = static_cast<double>(time) / kEarly + std::numbers::e;
+  const double log_t = std::log(t);
+  return 1 / (kEarly * t * log_t * log_t) / (1 + 1 / (kEarly * std::numbers::e));
+}
+
+double log_beta(double a, double b) {
+  return std::lgamma(a) + std::lgamma(b) - std::lgamma(a + b);
 }
 
 }  // namespace
@@ -111,16 +243,8 @@ int64_t losses_allowed(int64_t rows, double max_drop, double delta) {
 int64_t rows_needed(double max_drop, double delta, int64_t losses) {
   check_share(max_drop);
   check_share(delta);
-  int64_t fails = losses, passes = losses + 1;
-  while (binomial_cdf(losses, passes, max_drop) > delta) {
-    fails = passes;
-    passes *= 2;
-  }
-  while (passes - fails > 1) {
-    const int64_t middle = fails + (passes - fails) / 2;
-    (binomial_cdf(losses, middle, max_drop) <= delta ? passes : fails) = middle;
-  }
-  return passes;
+  return first_passing(losses, int64_t{1} << 52,
+                       [&](int64_t rows) { return binomial_cdf(losses, rows, max_drop) <= delta; });
 }
 
 double share_of_try(int k) {
@@ -156,6 +280,130 @@ std::optional<size_t> conformal_choice(size_t settings, double max_drop, double 
     last = setting;
   }
   return last;
+}
+
+double binomial_cdf(int64_t k, int64_t n, double p) {
+  check(n >= 0 && p >= 0 && p <= 1, "a binomial has n >= 0 and p in [0, 1]");
+  if (k < 0) return 0;
+  if (k >= n) return 1;
+  return boost::math::ibetac(static_cast<double>(k) + 1, static_cast<double>(n - k), p, kInDouble);
+}
+
+double chi_square_tail(double x, int degrees) {
+  check(degrees > 0, "a chi-square variable has degrees of freedom");
+  if (!(x > 0)) return 1;
+  return boost::math::gamma_q(degrees / 2.0, x / 2, kInDouble);
+}
+
+LossRange range_of(RiskLoss loss) noexcept {
+  return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
+}
+
+std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows) {
+  std::vector<double> part;
+  part.reserve(rows.size());
+  for (const size_t row : rows) part.push_back(losses[row]);
+  return part;
+}
+
+SequenceResult certify_sequence(const RiskTest& test, size_t settings,
+                                const std::function<std::vector<double>(size_t)>& losses, const Sample& sample) {
+  check(settings > 0, "a sequence begins with full depth");
+  const auto all = [&](size_t i) { return counted(test, losses(i), sample.weights); };
+  SequenceResult result = walk(test, settings, all);
+  // A group walks no further than the others did: a setting must pass in all, and so must every one before it.
+  for (const std::vector<size_t>& rows : sample.groups) {
+    if (!result.setting || rows.empty()) return {};
+    const SequenceResult part = walk(test, *result.setting + 1, [&](size_t i) { return picked_losses(all(i), rows); });
+    // Where the group ends the walk earlier, the others passed there, too: their p-values were below delta.
+    result.p_value = part.setting == result.setting ? std::max(result.p_value, part.p_value) : part.p_value;
+    result.setting = part.setting;
+  }
+  return result;
+}
+
+bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows, const Sample& sample) {
+  const std::vector<double> all = counted(test, losses, sample.weights);
+  const double scale = static_cast<double>(rows) / static_cast<double>(losses.size());
+  return would_pass_alone(test, all, rows) &&
+         std::all_of(sample.groups.begin(), sample.groups.end(), [&](const std::vector<size_t>& group) {
+           const auto group_rows = static_cast<int64_t>(scale * static_cast<double>(group.size()));
+           return would_pass_alone(test, picked_losses(all, group), group_rows);
+         });
+}
+
+int64_t rows_without_loss(const RiskTest& test, const Weights& weights) {
+  if (test.method == RiskMethod::ltt_binomial) return rows_needed(test.max_drop, test.delta);
+  const auto enough = [&](int64_t rows) {
+    return passes(test, counted(test, std::vector<double>(static_cast<size_t>(rows), 0.0), weights));
+  };
+  return first_passing(0, int64_t{1} << 26, enough);
+}
+
+double least_max_drop(const RiskTest& test, int64_t rows, const Weights& weights) {
+  const std::vector<double> nothing(static_cast<size_t>(rows), 0.0);
+  double low = test.max_drop, high = 1;
+  for (int i = 0; i < 60; ++i) {
+    RiskTest wider = test;
+    wider.max_drop = (low + high) / 2;
+    (passes(wider, counted(wider, nothing, weights)) ? high : low) = wider.max_drop;
+  }
+  return high;
+}
+
+LossInterval loss_interval(RiskLoss loss, const std::vector<double>& losses, double delta) {
+  const LossRange range = range_of(loss);
+  if (losses.empty()) return {range.low, range.high};
+  if (loss == RiskLoss::disagreement) {
+    const auto rows = static_cast<int64_t>(losses.size());
+    const int64_t lost = std::llround(sum_of(losses));
+    // The least share is what the greatest share of the others leaves.
+    return {1 - binomial_upper_bound(rows - lost, rows, delta / 2), binomial_upper_bound(lost, rows, delta / 2)};
+  }
+  std::vector<double> unit = unit_losses(losses, range);
+  const double high = from_unit(wsr_upper_bound(unit, delta / 2), range);
+  for (double& one : unit) one = 1 - one;
+  return {from_unit(1 - wsr_upper_bound(unit, delta / 2), range), high};
+}
+
+RiskAlarm::RiskAlarm(double max_drop, double alpha) : max_drop_(max_drop), alpha_(alpha) {
+  check(max_drop > 0 && max_drop < 1 && alpha > 0 && alpha < 1, "a budget and a level between 0 and 1");
+  for (size_t i = 0; i < kMultiples.size(); ++i) {
+    const double mean = std::min(kMultiples[i] * max_drop, (1 + max_drop) / 2);
+    stakes_[i] = (mean - max_drop) / (max_drop * (1 - max_drop));  // for losses of 0 and 1 the likelihood ratio
+  }
+}
+
+void RiskAlarm::record(double loss) {
+  check(loss >= 0 && loss <= 1, "a loss between 0 and 1");
+  const double share = share_of_start(time_++) / static_cast<double>(stakes_.size());
+  for (size_t i = 0; i < stakes_.size(); ++i) {
+    // Beyond the alarm only its having been raised counts; the bound keeps the product finite.
+    wealth_[i] = std::min((wealth_[i] + share) * (1 + stakes_[i] * (loss - max_drop_)), 1e100);
+  }
+  raised_ = raised_ || evidence() >= 1 / alpha_;
+}
+
+double RiskAlarm::evidence() const noexcept {
+  return std::accumulate(wealth_.begin(), wealth_.end(), 0.0);
+}
+
+// For losses x in [0, 1] with mean m, (q/m)^x ((1-q)/(1-m))^(1-x) is at most x q/m + (1-x) (1-q)/(1-m), which has mean
+// 1. Its product over the stream, averaged over q drawn from Beta(1/2, 1/2), therefore exceeds 1 / delta at any time
+// with probability at most delta; means m for which it does are ruled out.
+double anytime_upper_bound(double sum, int64_t count, double delta) {
+  check(sum >= 0 && sum <= static_cast<double>(count) && delta > 0 && delta < 1, "losses between 0 and 1");
+  const double rest = static_cast<double>(count) - sum;
+  const double mixture = log_beta(0.5 + sum, 0.5 + rest) - log_beta(0.5, 0.5);
+  const auto ruled_out = [&](double mean) {
+    return mixture - sum * std::log(mean) - rest * std::log1p(-mean) > -std::log(delta);
+  };
+  double low = count == 0 ? 0 : sum / static_cast<double>(count), high = 1;
+  for (int i = 0; i < 60 && low < high; ++i) {
+    const double middle = (low + high) / 2;
+    (middle < 1 && !ruled_out(middle) ? low : high) = middle;
+  }
+  return high;
 }
 
 }  // namespace exeunt

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests whether a mean loss stays below a budget, from losses on a sample.
+// Tests whether a mean loss stays below a budget, from losses on a sample: the distributions (by Boost.Math), the
+// p-values, one test of one budget by the chosen method, and the walk through settings from safest to boldest.
 // A p-value here bounds, for any distribution of losses in [0, 1], the chance of a sample this good while the true
 // mean exceeds `max_drop`. Budgets are strictly between 0 and 1.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "exeunt/policy/certificate.h"
 
@@ -46,5 +49,100 @@ namespace exeunt {
 // samples, not one with a confidence.
 [[nodiscard]] std::optional<size_t> conformal_choice(size_t settings, double max_drop, double most,
                                                      const std::function<std::span<const double>(size_t)>& losses);
+
+// P(X <= k) of a binomial X of n trials with success probability p: how likely so few losses are.
+[[nodiscard]] double binomial_cdf(int64_t k, int64_t n, double p);
+
+// P(X > x) of a chi-square variable.
+[[nodiscard]] double chi_square_tail(double x, int degrees);
+
+// The values a loss may take. A mean loss of `max_drop` is a share of at most this.
+struct LossRange {
+  double low = 0, high = 1;
+};
+[[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
+
+struct RiskTest {
+  RiskLoss loss = RiskLoss::disagreement;
+  RiskMethod method = RiskMethod::ltt_binomial;
+  double max_drop = 0.01, delta = 0.05;
+};
+
+// How much each row counts in a test over requests. `most` is a limit that is presumed for all texts to come: without
+// one, a single text could decide the mean of all requests, and no sample could exclude that.
+struct Weights {
+  std::vector<double> of = {};  // [rows]; empty = every row once
+  double most = 1;
+};
+
+// What is known of the rows beside their losses.
+struct Sample {
+  Weights weights = {};
+  // The promise must hold in each of these sets of rows, too. Each is tested at the full delta: whoever claims all of
+  // them errs only if one claim is wrong, and that one had to pass its own test (intersection-union).
+  std::vector<std::vector<size_t>> groups = {};
+};
+
+// Those of some rows.
+[[nodiscard]] std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows);
+
+struct SequenceResult {
+  std::optional<size_t> setting = {};  // the boldest that passes; nothing if not even full depth does
+  double p_value = 0;                  // the largest of all groups'; 0 under crc
+};
+
+// Setting 0 is full depth, which may lose against that of another precision. `losses(i)` gives the losses of setting i,
+// row by row.
+[[nodiscard]] SequenceResult certify_sequence(const RiskTest& test, size_t settings,
+                                              const std::function<std::vector<double>(size_t)>& losses,
+                                              const Sample& sample = {});
+
+// Would a sample of `rows` rows with losses like these pass? `sample` is that of the losses.
+[[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows,
+                              const Sample& sample = {});
+
+// The smallest number of rows that pass if none of them has a loss.
+[[nodiscard]] int64_t rows_without_loss(const RiskTest& test, const Weights& weights = {});
+// The smallest budget that `rows` rows without a loss certify.
+[[nodiscard]] double least_max_drop(const RiskTest& test, int64_t rows, const Weights& weights = {});
+
+// A confidence interval for the mean of losses that chose nothing, valid for any number of rows: Clopper and Pearson's
+// for losses of 0 and 1, a betting interval for others.
+struct LossInterval {
+  double low = 0, high = 1;
+};
+[[nodiscard]] LossInterval loss_interval(RiskLoss loss, const std::vector<double>& losses, double delta = 0.05);
+
+// Statistics of a stream of losses in [0, 1] that hold at every moment, however often one looks. They rest on Ville's
+// inequality: a nonnegative process that is not expected to grow exceeds 1 / alpha at any time with probability at most
+// alpha.
+
+// Raises an alarm when losses exceed what was promised. It bets against "the mean is at most max_drop" from every
+// moment on, at once: the bets that began at time t get a share w(t) of the level, and the shares of all times add up
+// to 1. So a good past, however long, does not hide a change, and the chance of ever raising a false alarm is at
+// most `alpha`, without end.
+class RiskAlarm {
+ public:
+  RiskAlarm(double max_drop, double alpha);  // max_drop strictly between 0 and 1
+
+  void record(double loss);  // in [0, 1]
+
+  // True from the first moment at which the evidence reached 1 / alpha.
+  [[nodiscard]] bool raised() const noexcept { return raised_; }
+  [[nodiscard]] double evidence() const noexcept;  // an e-value: at most 1 in expectation while the promise holds
+
+ private:
+  // A bet grows fastest when the true mean is this many times max_drop.
+  static constexpr std::array<double, 5> kMultiples = {1.25, 1.5, 2, 3, 5};
+
+  double max_drop_, alpha_;
+  int64_t time_ = 0;
+  std::array<double, kMultiples.size()> stakes_{}, wealth_{};
+  bool raised_ = false;
+};
+
+// The mean loss lies below this, at all times together, with probability at least 1 - delta: a confidence sequence from
+// the beta-binomial mixture. `sum` is that of `count` losses in [0, 1].
+[[nodiscard]] double anytime_upper_bound(double sum, int64_t count, double delta);
 
 }  // namespace exeunt

@@ -4,17 +4,19 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/data/learned_rows.h"
 
 namespace exeunt {
 namespace {
 
 PartRows distinct_texts(const ExitTrace& trace) {
   PartRows texts;
-  std::map<uint64_t, size_t> place;  // of hashes that a file tells: none may collide with others
+  std::map<uint64_t, size_t> place;  // a map, not a hash table: a file can choose its hashes
   for (size_t row = 0; row < trace.rows; ++row) {
     const auto [at, fresh] = trace.row_hash.empty() ? std::pair(place.end(), true)
                                                     : place.try_emplace(trace.row_hash[row], texts.row.size());
@@ -35,6 +37,29 @@ PartRows take(const PartRows& texts, std::span<const size_t> places) {
     part.repeats.push_back(texts.repeats[place]);
   }
   return part;
+}
+
+constexpr size_t kLengths = 4;
+
+// The shortest texts of each quarter; fewer where many texts have one length.
+std::vector<int32_t> quarters(std::vector<int32_t> lengths) {
+  std::sort(lengths.begin(), lengths.end());
+  std::vector<int32_t> least{0};
+  for (size_t i = 1; i < kLengths; ++i) {
+    const int32_t length = lengths[i * lengths.size() / kLengths];
+    if (length > std::max(least.back(), lengths.front())) least.push_back(length);
+  }
+  return least;
+}
+
+// For each row, the most that any of the models learned of it.
+std::vector<Overlap> overlaps(std::span<ExitTrace* const> traces) {
+  std::vector<Overlap> most(traces.front()->rows);
+  for (const ExitTrace* trace : traces) {
+    for (size_t row = 0; row < std::min(trace->learned.size(), most.size()); ++row)
+      most[row] = std::max(most[row], static_cast<Overlap>(trace->learned[row]));
+  }
+  return most;
 }
 
 }  // namespace
@@ -67,6 +92,95 @@ CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, Spl
   data.certify = select_rows(trace, data.certify_rows.row);
   data.report = select_rows(trace, data.report_rows.row);
   return data;
+}
+
+Grouping::Grouping(const GroupPlan& plan, const CalibrationData& data) : plan_(plan) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Code::usage, fmt::format("groups by {}: {}", plan.by, why));
+  };
+  if (plan.by.empty()) return;
+  if (plan.by == "label") {
+    if (data.fit.info.problem == Problem::regression) refuse("a model that predicts numbers has no labels");
+    several_ = data.fit.info.problem == Problem::multi_label;
+    gold_ = data.fit.labelled() && data.certify.labelled() && data.report.labelled();
+    names_ = data.fit.info.labels;
+  } else if (plan.by == "length") {
+    if (data.fit.lengths.empty()) refuse("the trace has no lengths");
+    least_ = quarters(data.fit.lengths);
+    for (size_t i = 0; i < least_.size(); ++i) {
+      names_.push_back(i + 1 == least_.size() ? fmt::format("{} tokens and more", least_[i])
+                       : i == 0               ? fmt::format("below {} tokens", least_[1])
+                                              : fmt::format("{} to {} tokens", least_[i], least_[i + 1] - 1));
+    }
+  } else {
+    const std::set<std::string> names(plan.values.begin(), plan.values.end());
+    if (names.size() > kMaxGroups) refuse(fmt::format("got {} values, want at most {}", names.size(), kMaxGroups));
+    names_.assign(names.begin(), names.end());
+  }
+}
+
+size_t Grouping::group_of(const ExitTrace& part, const PartRows& rows, size_t row) const {
+  if (plan_.by == "label") {
+    if (gold_) return static_cast<size_t>(part.gold[row]);
+    return static_cast<size_t>(best_label(part.info, part.full_depth(row)));
+  }
+  if (plan_.by == "length") {
+    const auto after = std::upper_bound(least_.begin(), least_.end(), part.lengths[row]);
+    return static_cast<size_t>(after - least_.begin()) - 1;
+  }
+  const std::string& value = plan_.values.at(rows.row.at(row));
+  return static_cast<size_t>(std::lower_bound(names_.begin(), names_.end(), value) - names_.begin());
+}
+
+bool Grouping::has(const ExitTrace& part, size_t row, int label) const {
+  if (gold_) return part.gold[row * part.gold_width() + static_cast<size_t>(label)] == 1;
+  return has_label(part.exit_logits(part.full_depth(row)), label);
+}
+
+std::vector<std::vector<size_t>> Grouping::rows_of(const ExitTrace& part, const PartRows& rows) const {
+  std::vector<std::vector<size_t>> groups(names_.size());
+  if (names_.empty()) return groups;
+  for (size_t row = 0; row < part.rows; ++row) {
+    if (!several_) groups[group_of(part, rows, row)].push_back(row);
+    for (int label = 0; several_ && label < part.width; ++label)
+      if (has(part, row, label)) groups[static_cast<size_t>(label)].push_back(row);
+  }
+  return groups;
+}
+
+void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observer& observer) {
+  const size_t rows = traces.front()->rows;
+  if (std::any_of(traces.begin(), traces.end(), [](const ExitTrace* trace) { return trace->learned.empty(); }))
+    observer.notice("training texts unknown: cannot rule out that the model was trained on these texts");
+  const std::vector<Overlap> most = overlaps(traces);
+  const auto equal = std::count(most.begin(), most.end(), Overlap::equal);
+  const auto partial = std::count(most.begin(), most.end(), Overlap::partial);
+  std::vector<size_t> kept;
+  for (size_t row = 0; row < rows; ++row) {
+    if (most[row] == Overlap::none || (most[row] == Overlap::partial && !strict)) kept.push_back(row);
+  }
+  if (2 * static_cast<size_t>(equal) > rows || (kept.empty() && rows > 0)) {
+    throw Error(Code::usage,
+                fmt::format("the model learned {} of these {} texts{}: they say nothing about new ones", equal, rows,
+                            strict && partial > 0 ? fmt::format(", and parts of {} more", partial) : ""),
+                "bring texts that it was not trained on, such as those that training held out or --split dev");
+  }
+  if (equal > 0) observer.notice(fmt::format("{} of {} texts are left out: the model learned them", equal, rows));
+  if (partial > 0) {
+    observer.notice(fmt::format("{} of {} texts contain one that the model learned, or are part of one{}", partial,
+                                rows, strict ? ": left out" : "; --strict-new leaves them out"));
+  }
+  if (kept.size() == rows) return;
+  for (ExitTrace* trace : traces) {
+    if (trace->rows == rows) *trace = select_rows(*trace, kept);  // others are refused where runs are compared
+  }
+}
+
+std::string learned_text(const ExitTrace& trace) {
+  const auto equal = std::count(trace.learned.begin(), trace.learned.end(), static_cast<uint8_t>(Overlap::equal));
+  if (equal == 0) return {};
+  return fmt::format("the model learned {} of these {} texts: scores on them say nothing about new ones", equal,
+                     trace.rows);
 }
 
 }  // namespace exeunt

@@ -4,8 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "exeunt/eval/measure.h"
 #include "exeunt/policy/trace.h"
 
 namespace exeunt {
@@ -30,5 +34,46 @@ inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 // The distinct texts of a trace (by its row hashes; else every row), drawn at random by `seed` into three parts, at
 // least one row each; two parts where the shares leave nothing to report. Of equal texts the first row stands for all.
 [[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});
+
+// Groups of texts in each of which a promise is tested on its own: by label, by length, or by a column of the data.
+inline constexpr size_t kMaxGroups = 64;
+
+struct GroupPlan {
+  std::string by = {};                   // "label", "length", or the name of a column; empty = no groups
+  std::vector<std::string> values = {};  // of the column, for every row of the trace that was split
+};
+
+// How texts are grouped: decided once, without a look at the losses of the rows that test.
+class Grouping {
+ public:
+  // By label: the gold label if every text has one, else the answer at full depth; a text with several is in the group
+  // of each, one with none in no group. By length: quarters of the fit part. Throws Error (usage) where the data does
+  // not know what to group by, or has more than kMaxGroups groups.
+  Grouping(const GroupPlan& plan, const CalibrationData& data);
+
+  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
+  // The rows of each group in a part; nothing if there are no groups. Every group is tested on its own and all must
+  // pass, so that groups may share rows.
+  [[nodiscard]] std::vector<std::vector<size_t>> rows_of(const ExitTrace& part, const PartRows& rows) const;
+
+ private:
+  [[nodiscard]] size_t group_of(const ExitTrace& part, const PartRows& rows, size_t row) const;
+  [[nodiscard]] bool has(const ExitTrace& part, size_t row, int label) const;  // of several
+
+  const GroupPlan& plan_;
+  std::vector<std::string> names_;
+  std::vector<int32_t> least_;  // by length: tokens of each group's shortest text
+  bool gold_ = false;           // by label: of the data
+  bool several_ = false;        // by label: at once
+};
+
+// Which rows of a trace may test a promise: those whose texts the model has not learned.
+// Removes the rows that the model was trained on; if `strict`, those that contain or are contained in a learned text,
+// too. Traces of several models over the same rows lose what any of these models learned. Notices say how many, or that
+// it is not known what a model learned. Throws Error (usage) if most of the rows were learned, or none is left.
+void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observer& observer);
+
+// That scores on a trace are too good, because the model learned some of its rows; empty where it did not.
+[[nodiscard]] std::string learned_text(const ExitTrace& trace);
 
 }  // namespace exeunt

@@ -98,21 +98,22 @@ float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> tar
 
 std::vector<float> decision_temperatures(const ExitTrace& trace) {
   std::vector<float> temperatures(static_cast<size_t>(trace.exits), 1.0F);
-  if (trace.info.problem == Problem::regression) return temperatures;
-  if (trace.info.problem == Problem::multi_label) {
-    const double weight = kShrink / static_cast<double>(trace.rows);
-    for (int exit = 0; exit + 1 < trace.exits; ++exit)
-      temperatures[static_cast<size_t>(exit)] =
-          best_temperature([&](double b) { return set_slope_at(trace, exit, b); }, weight);
-    return temperatures;
-  }
   std::vector<int> targets;
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const std::span<const float> full = trace.full_depth(row);
-    targets.push_back(static_cast<int>(std::max_element(full.begin(), full.end()) - full.begin()));
+  for (size_t row = 0; row < trace.rows; ++row) targets.push_back(best_label(trace.info, trace.full_depth(row)));
+  for (int exit = 0; exit + 1 < trace.exits; ++exit) {
+    float& temperature = temperatures[static_cast<size_t>(exit)];
+    switch (trace.info.problem) {
+      case Problem::classification:
+        temperature = fit_temperature(trace, exit, targets, kShrink);
+        break;
+      case Problem::multi_label:
+        temperature = best_temperature([&](double b) { return set_slope_at(trace, exit, b); },
+                                       kShrink / static_cast<double>(trace.rows));
+        break;
+      case Problem::regression:
+        break;
+    }
   }
-  for (int exit = 0; exit + 1 < trace.exits; ++exit)
-    temperatures[static_cast<size_t>(exit)] = fit_temperature(trace, exit, targets, kShrink);
   return temperatures;
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
@@ -56,16 +58,6 @@ FittedThreshold fit_threshold(const ExitTrace& trace, size_t label) {
   return out;
 }
 
-std::vector<std::string_view> parts_of(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const size_t comma = std::min(text.find(','), text.size());
-    parts.push_back(text.substr(0, comma));
-    if (comma == text.size()) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
-
 // Rounded to the six digits that files write, so that what is read back is what was meant.
 float threshold_named(std::string_view text) {
   const auto value = number_of<double>(text);
@@ -90,7 +82,7 @@ std::vector<FittedThreshold> fit_thresholds(const ExitTrace& trace) {
 std::vector<float> parse_thresholds(std::string_view text, const std::vector<std::string>& labels,
                                     const std::vector<float>& present) {
   std::vector<float> logit_thresholds = present.empty() ? std::vector<float>(labels.size(), 0.0F) : present;
-  const std::vector<std::string_view> parts = parts_of(text);
+  const std::vector<std::string_view> parts = split(text, ',');
   if (text.find('=') != std::string_view::npos) {
     for (const std::string_view part : parts) {
       const size_t equals = std::min(part.rfind('='), part.size());
@@ -122,6 +114,30 @@ std::string thresholds_by_label(const std::vector<std::string>& labels, const st
     out += fmt::format("{}{} {:g}", i == 0 ? "" : ", ", labels[i],
                        logit_thresholds.empty() ? 0.5 : threshold_of(logit_thresholds[i]));
   return out;
+}
+
+Checkpoint with_logit_thresholds(const Checkpoint& model, std::vector<float> logit_thresholds) {
+  ExitLayout exits = model.exits();
+  exits.logit_thresholds = std::move(logit_thresholds);
+  Origin origin{.folder = model.folder(),
+                .weights_sha256 = model.stored_sha256(),
+                .policy = model.native_policy(),
+                .notices = model.notices()};
+  if (!model.folder().empty()) origin.where = model.folder().string();
+  return {model.spec(), std::move(exits), model.tensors(), std::move(origin)};
+}
+
+Checkpoint with_thresholds(const Checkpoint& model, std::string_view text) {
+  if (text.empty()) return model;
+  if (model.exits().problem != Problem::multi_label) {
+    throw Error(Code::usage, "--thresholds: the model gives one answer to a text",
+                "thresholds are for models that give several labels at once");
+  }
+  if (text == "fit") {
+    throw Error(Code::usage, "--thresholds fit: takes labelled rows, and these are fitted where a policy is chosen",
+                "exeunt calibrate MODEL --data FILE --thresholds fit");
+  }
+  return with_logit_thresholds(model, parse_thresholds(text, model.exits().labels, model.exits().logit_thresholds));
 }
 
 }  // namespace exeunt

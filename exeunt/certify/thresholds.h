@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/model/checkpoint.h"
 #include "exeunt/policy/trace.h"
 
 namespace exeunt {
@@ -34,5 +35,12 @@ struct FittedThreshold {
 // "calm 0.31, rude 0.5": every label's threshold; no logit_thresholds = one half.
 [[nodiscard]] std::string thresholds_by_label(const std::vector<std::string>& labels,
                                               const std::vector<float>& logit_thresholds);
+
+// The same multi-label model with other logit thresholds (outputs/evidence.h). Throws Error.
+[[nodiscard]] Checkpoint with_logit_thresholds(const Checkpoint& model, std::vector<float> logit_thresholds);
+
+// The model with the thresholds of `text`, as parse_thresholds() takes them; as it is, if that is empty. Throws Error
+// (usage), also for a model that gives one answer.
+[[nodiscard]] Checkpoint with_thresholds(const Checkpoint& model, std::string_view text);
 
 }  // namespace exeunt

@@ -47,18 +47,14 @@ std::vector<size_t> TracedTexts::all() const {
   return rows;
 }
 
-ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const size_t> rows) const {
-  return traced(setting, rows, {});
-}
-
 ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const size_t> rows,
-                             const Observer& observer) const {
-  Progress progress("trace", static_cast<int64_t>(rows.size()), observer.progress);
-  return traced(setting, rows, [&](int64_t texts) { progress.advance(texts); });
-}
-
-ExitTrace TracedTexts::traced(const PrecisionSetting& setting, std::span<const size_t> rows,
-                              const std::function<void(int64_t)>& advance) const {
+                             const ProgressStyle& style) const {
+  std::optional<Progress> progress;
+  std::function<void(int64_t)> advance;
+  if (style.write) {
+    progress.emplace("trace", static_cast<int64_t>(rows.size()), style);
+    advance = [&](int64_t texts) { progress->advance(texts); };
+  }
   std::optional<ExitTrace> joined;
   std::vector<size_t> place(rows.size());  // of every row in the joined trace, which has them by source
   size_t first = 0, placed = 0;

@@ -30,21 +30,16 @@ class TracedTexts {
   // `model` must outlive it.
   TracedTexts(const Checkpoint& model, const MeasureOptions& options, std::vector<Dataset> sources);
 
-  [[nodiscard]] size_t size() const noexcept { return size_; }
   [[nodiscard]] std::vector<size_t> all() const;
 
-  [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows) const;
   [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows,
-                                const Observer& observer) const;  // with progress
+                                const ProgressStyle& style = {}) const;
 
   // Processor time that one of the rows takes under a policy, on average.
   [[nodiscard]] double milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
                                     std::span<const size_t> rows) const;
 
  private:
-  [[nodiscard]] ExitTrace traced(const PrecisionSetting& setting, std::span<const size_t> rows,
-                                 const std::function<void(int64_t)>& advance) const;
-
   const Checkpoint& model_;
   MeasureOptions options_;
   int max_length_;       // the same in all precisions

@@ -43,7 +43,7 @@ class FolderLock {
   int descriptor_;
 };
 
-// This user's own, so that the hashes say nothing to others.
+// One per user, so that others cannot compare the hashes.
 RowSalt salt_in(const fs::path& folder) {
   const fs::path path = folder / "salt";
   if (!path_exists(path)) {
@@ -142,7 +142,7 @@ std::string digest_of(const ExitTrace& part) {
 // What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan.
 std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) {
   const ExitTrace& fit = data.fit;
-  const auto range = plan.range || fit.info.problem != Problem::regression ? plan.range : observed_range(fit);
+  const ValueRange range = range_or_observed(plan.range, fit);
   const std::string text = fmt::format(
       "{} {} budgets {} delta {} loss {} method {} families {} exits {} range {} temperatures {} unit {} group {} {}",
       digest_of(fit), digest_of(data.certify), fmt::join(plan.max_drops, ","), plan.delta,

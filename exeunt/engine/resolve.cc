@@ -188,14 +188,8 @@ Resolved resolve(const Checkpoint& model, const RunRequest& request) {
 ResolvedPolicy resolve_replay(const Checkpoint* model, const TraceInfo& trace, const RunRequest& request) {
   StoredPolicies source =
       find_policies(model != nullptr ? model->folder() : fs::path(), request, [&] { return trace.weights; });
-  const RunConditions run{.engine = trace.engine,
-                          .numerics = trace.numerics,
-                          .precision_map = trace.precision_map,
-                          .max_length = trace.max_length,
-                          .tokenizer = trace.tokenizer,
-                          .last_head = trace.last_head};
   const std::optional<PolicyEntry> entry = usable_entry(source, request, trace.engine, trace.precision);
-  return decide(source, entry, run, request, model != nullptr ? model->native_policy() : std::nullopt);
+  return decide(source, entry, trace, request, model != nullptr ? model->native_policy() : std::nullopt);
 }
 
 std::vector<std::string> stored_promises(const PolicyFile& policies, const Checkpoint& model, const fs::path& folder) {

@@ -95,16 +95,14 @@ ExitTrace trace_of_model(const MeasureOptions& options, Checkpoint& model, const
   // The trace knows the names under which labels without names were measured.
   const bool named = generic_labels(model.exits().labels) || !options.data.columns.labels.empty();
   if (named && trace.info.labels.size() == model.exits().labels.size()) model = model.with_labels(trace.info.labels);
-  require_owner(
-      trace,
-      {.weights = weights_sha256(model),
-       .labels = model.exits().labels,
-       .layers = exit_sites(model.exits()).layers,
-       .precision = options.precision.empty() ? trace.info.precision : options.precision,
-       .tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer)),
-       .max_length = std::min(options.max_length, model.spec().max_tokens()),
-       .precision_map = precision_map_of(model, trace.info.engine, trace.info.precision).value_or("")},
-      path);
+  TraceInfo owner{model.exits()};
+  owner.weights = weights_sha256(model);
+  owner.layers = exit_sites(model.exits()).layers;
+  owner.precision = options.precision.empty() ? trace.info.precision : options.precision;
+  owner.tokenizer = tokenizer_sha256(options.tokenizer.empty() ? model.folder() : fs::path(options.tokenizer));
+  owner.max_length = std::min(options.max_length, model.spec().max_tokens());
+  owner.precision_map = precision_map_of(model, trace.info.engine, trace.info.precision).value_or("");
+  require_owner(trace, owner, path);
   return trace;
 }
 

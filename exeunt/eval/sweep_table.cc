@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace {

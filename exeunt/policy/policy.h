@@ -66,9 +66,9 @@ void check_spec(const PolicySpec& spec);
 // What a text does at an exit.
 enum class Step : uint8_t {
   stay,
-  leave,          // the rule says so
-  leave_by_ramp,  // the rule says so of the last layer's ramp, which answers
-  last            // the rule does not say so, but there is no further exit
+  leave,          // the rule exits
+  leave_by_ramp,  // the rule lets the last layer's ramp answer
+  last            // the rule does not exit, but there is no further exit
 };
 
 // Is the last layer's ramp asked at the nth evaluated exit?

@@ -27,6 +27,30 @@ constexpr std::string_view kPolicyFormat = "exeunt.policy/3";
 constexpr double kMostRows = double{1ULL << 40};
 constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 
+// The value whose name this is, or an error with the nearest one.
+template <class Choice>
+Choice choice_named(std::string_view what, std::string_view name) {
+  const auto names = names_of(Choice{});
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<Choice>(found - names.begin());
+  const std::vector<std::string> known(names.begin(), names.end());
+  throw Error(Code::usage, fmt::format("unknown {} '{}'", what, name.substr(0, 64)), suggestion(name, known));
+}
+
+// Fields that every file has: of any value, numbers in a range, and above 0, below `high`.
+constexpr Field required(std::string_view name, std::string_view help) {
+  return {.name = name, .help = help, .required = true};
+}
+constexpr Field required(std::string_view name, std::string_view help, double low, double high = INFINITY) {
+  return {.name = name, .help = help, .low = low, .high = high, .required = true};
+}
+constexpr Field positive(std::string_view name, std::string_view help, double high = 1) {
+  return {.name = name, .help = help, .low = 0, .high = high, .open = true, .required = true};
+}
+constexpr Field optional(std::string_view name, std::string_view help, double low = -INFINITY, double high = INFINITY) {
+  return {.name = name, .help = help, .low = low, .high = high};
+}
+
 // Follows from the method; stored for human readers.
 struct Guarantee {
   RiskMethod method;
@@ -69,144 +93,91 @@ std::string wanted<Guarantee>(const Field&) {
 
 template <class Self, class Visit>
 void DataPart::fields(Self& self, Visit&& visit) {
-  visit(Field{.name = "data", .help = "SHA-256 of the data", .required = true}, self.data);
-  visit(Field{.name = "rows", .help = "Rows", .low = 0, .high = kMostRows, .required = true}, self.rows);
-  visit(Field{.name = "row_hashes", .help = "SHA-256 over their sorted `row_hash` of the trace; empty = not known"},
+  visit(required("data", "SHA-256 of the data"), self.data);
+  visit(required("rows", "Rows", 0, kMostRows), self.rows);
+  visit(optional("row_hashes", "SHA-256 over their sorted `row_hash` of the trace; empty = not known"),
         self.row_hashes);
 }
 
 template <class Self, class Visit>
 void CertifiedGroup::fields(Self& self, Visit&& visit) {
-  visit(Field{.name = "name", .help = "A value of the column, a label, or a range of lengths", .required = true},
-        self.name);
-  visit(Field{.name = "rows", .help = "Rows of the certify part", .low = 0, .high = kMostRows, .required = true},
-        self.rows);
-  visit(Field{.name = "losses", .help = "Their sum over these rows", .required = true}, self.losses);
+  visit(required("name", "A value of the column, a label, or a range of lengths"), self.name);
+  visit(required("rows", "Rows of the certify part", 0, kMostRows), self.rows);
+  visit(required("losses", "Their sum over these rows"), self.losses);
 }
 
 template <class Self, class Visit>
 void Certificate::fields(Self& self, Visit&& visit) {
   Guarantee guarantee{self.method};
-  visit(Field{.name = "loss", .help = "What an early answer loses against full depth", .required = true}, self.loss);
-  visit(Field{.name = "max_drop", .help = "Largest mean loss", .low = 0, .high = 1, .open = true, .required = true},
-        self.max_drop);
-  visit(Field{.name = "delta",
-              .help = "1 - confidence, shared by all budgets",
-              .low = 0,
-              .high = 1,
-              .open = true,
-              .required = true},
-        self.delta);
-  visit(Field{.name = "guarantee", .help = "Follows from the method", .required = true}, guarantee);
-  visit(Field{.name = "method", .help = "The risk bound", .required = true}, self.method);
-  visit(Field{.name = "n", .help = "Rows of the certify part", .low = 1, .high = kMostRows, .required = true},
-        self.rows);
-  visit(Field{.name = "losses", .help = "Their sum over these rows, from -n to n", .required = true}, self.losses);
-  visit(Field{.name = "budgets", .help = "Budgets certified together", .low = 1, .high = 1000, .required = true},
-        self.budgets);
-  visit(Field{.name = "families", .help = "Families tested on these rows", .low = 1, .high = 1000, .required = true},
-        self.families);
-  visit(Field{.name = "fit", .help = "The part that chose temperatures, family and order", .required = true}, self.fit);
-  visit(Field{.name = "certify", .help = "The part that tested", .required = true}, self.certify);
-  visit(Field{.name = "tool", .help = "Version of exeunt", .required = true}, self.tool);
-  visit(Field{.name = "created", .help = "RFC 3339", .required = true}, self.created);
-  visit(Field{.name = "reference", .help = "Whose answers at full depth the loss is measured against"}, self.reference);
-  visit(Field{.name = "max_length", .help = "Maximum tokens per text; 0 = not known", .low = 0, .high = 1 << 20},
-        self.max_length);
-  visit(Field{.name = "tokenizer", .help = "SHA-256 of the tokenizer; empty = not known"}, self.tokenizer);
-  visit(Field{.name = "last_head", .help = "Which head answers at the last layer; null = not known"}, self.last_head);
-  visit(Field{.name = "range", .help = "Least and greatest value of a regression; empty = none"}, self.range);
-  visit(Field{.name = "seed", .help = "Seed of the split; null = not known", .low = 0}, self.seed);
-  visit(Field{.name = "unit", .help = "What counts once: a distinct text, or a request"}, self.unit);
-  visit(
-      Field{
-          .name = "distinct", .help = "Distinct texts of the certify part; 0 = not known", .low = 0, .high = kMostRows},
-      self.distinct);
-  visit(Field{.name = "tries",
-              .help = "Known uses of these rows to certify, this one included; 0 = not known",
-              .low = 0,
-              .high = 1e6},
-        self.tries);
-  visit(
-      Field{.name = "group_by", .help = "What the groups go by: label, length, or a column of the data; empty = none"},
-      self.group_by);
-  visit(Field{.name = "groups", .help = "Parts of the rows that keep the promise on their own"}, self.groups);
-  visit(Field{.name = "answers",
-              .help = "How often full depth gives each answer on the certify part, in label order; empty = not known",
-              .low = 0,
-              .high = kMostRows},
+  visit(required("loss", "What an early answer loses against full depth"), self.loss);
+  visit(positive("max_drop", "Largest mean loss"), self.max_drop);
+  visit(positive("delta", "1 - confidence, shared by all budgets"), self.delta);
+  visit(required("guarantee", "Follows from the method"), guarantee);
+  visit(required("method", "The risk bound"), self.method);
+  visit(required("n", "Rows of the certify part", 1, kMostRows), self.rows);
+  visit(required("losses", "Their sum over these rows, from -n to n"), self.losses);
+  visit(required("budgets", "Budgets certified together", 1, 1000), self.budgets);
+  visit(required("families", "Families tested on these rows", 1, 1000), self.families);
+  visit(required("fit", "The part that chose temperatures, family and order"), self.fit);
+  visit(required("certify", "The part that tested"), self.certify);
+  visit(required("tool", "Version of exeunt"), self.tool);
+  visit(required("created", "RFC 3339"), self.created);
+  visit(optional("reference", "Whose answers at full depth the loss is measured against"), self.reference);
+  visit(optional("max_length", "Maximum tokens per text; 0 = not known", 0, 1 << 20), self.max_length);
+  visit(optional("tokenizer", "SHA-256 of the tokenizer; empty = not known"), self.tokenizer);
+  visit(optional("last_head", "Which head answers at the last layer; null = not known"), self.last_head);
+  visit(optional("range", "Least and greatest value of a regression; empty = none"), self.range);
+  visit(optional("seed", "Seed of the split; null = not known", 0), self.seed);
+  visit(optional("unit", "What counts once: a distinct text, or a request"), self.unit);
+  visit(optional("distinct", "Distinct texts of the certify part; 0 = not known", 0, kMostRows), self.distinct);
+  visit(optional("tries", "Known uses of these rows to certify, this one included; 0 = not known", 0, 1e6), self.tries);
+  visit(optional("group_by", "What the groups go by: label, length, or a column of the data; empty = none"),
+        self.group_by);
+  visit(optional("groups", "Parts of the rows that keep the promise on their own"), self.groups);
+  visit(optional("answers",
+                 "How often full depth gives each answer on the certify part, in label order; empty = not known", 0,
+                 kMostRows),
         self.answers);
 }
 
 template <class Self, class Visit>
 void PolicyPoint::fields(Self& self, Visit&& visit) {
-  visit(Field{.name = "policy", .help = "Rule and parameters", .required = true}, self.policy);
-  visit(Field{.name = "max_drop",
-              .help = "Its budget, increasing from point to point",
-              .low = 0,
-              .high = 1,
-              .open = true,
-              .required = true},
-        self.max_drop);
-  visit(Field{.name = "cost_fraction",
-              .help = "Layers run over all layers, on the certify part",
-              .low = 0,
-              .high = 1,
-              .required = true},
-        self.cost_fraction);
-  visit(Field{.name = "exit_rates",
-              .help = "Share of the certify rows that left at each evaluated exit",
-              .low = 0,
-              .high = 1,
-              .omit_empty = true},
-        self.exit_rates);
+  visit(required("policy", "Rule and parameters"), self.policy);
+  visit(positive("max_drop", "Its budget, increasing from point to point"), self.max_drop);
+  visit(required("cost_fraction", "Layers run over all layers, on the certify part", 0, 1), self.cost_fraction);
+  Field rates = optional("exit_rates", "Share of the certify rows that left at each evaluated exit", 0, 1);
+  rates.omit_empty = true;
+  visit(rates, self.exit_rates);
 }
 
 template <class Self, class Visit>
 void PolicyEntry::fields(Self& self, Visit&& visit) {
-  visit(Field{.name = "device", .help = "Kind of device, as in the name of the engine", .required = true}, self.device);
-  visit(Field{.name = "engine", .help = "What computed the trace; empty = not known", .required = true}, self.engine);
-  visit(Field{.name = "numerics",
-              .help = "Version of the engine's arithmetic; 0 = not known",
-              .low = 0,
-              .high = 1e6,
-              .required = true},
-        self.numerics);
-  visit(Field{.name = "precision", .help = "Precision of the engine", .choices = kPrecisions, .required = true},
-        self.precision);
-  visit(Field{.name = "precision_map", .help = "SHA-256 of this precision's part of precision.json"},
-        self.precision_map);
-  visit(Field{.name = "exits",
-              .help = "Layers whose exits are evaluated, increasing, including the last exit",
-              .low = 1,
-              .high = 1000,
-              .required = true},
+  Field precision = required("precision", "Precision of the engine");
+  precision.choices = kPrecisions;
+  visit(required("device", "Kind of device, as in the name of the engine"), self.device);
+  visit(required("engine", "What computed the trace; empty = not known"), self.engine);
+  visit(required("numerics", "Version of the engine's arithmetic; 0 = not known", 0, 1e6), self.numerics);
+  visit(precision, self.precision);
+  visit(optional("precision_map", "SHA-256 of this precision's part of precision.json"), self.precision_map);
+  visit(required("exits", "Layers whose exits are evaluated, increasing, including the last exit", 1, 1000),
         self.exits);
-  visit(Field{.name = "decision_temperature",
-              .help = "Scales what the policy decides by; one per exit of the model, 1 is no scaling",
-              .low = 0,
-              .open = true,
-              .required = true},
+  visit(positive("decision_temperature",
+                 "Scales what the policy decides by; one per exit of the model, 1 is no scaling", INFINITY),
         self.decision_temperature);
-  visit(Field{.name = "score_temperature",
-              .help = "Scales the probabilities that are shown; the same shape",
-              .low = 0,
-              .open = true,
-              .required = true},
+  visit(positive("score_temperature", "Scales the probabilities that are shown; the same shape", INFINITY),
         self.score_temperature);
-  visit(Field{.name = "policy", .help = "What runs by default", .required = true}, self.policy);
-  visit(Field{.name = "points", .help = "Policies to choose from by budget; the first is `policy`", .required = true},
-        self.points);
-  visit(Field{.name = "certificate", .help = "What was promised of `policy`, and by what test"}, self.certificate);
+  visit(required("policy", "What runs by default"), self.policy);
+  visit(required("points", "Policies to choose from by budget; the first is `policy`"), self.points);
+  visit(optional("certificate", "What was promised of `policy`, and by what test"), self.certificate);
 }
 
 template <class Self, class Visit>
 void PolicyFile::fields(Self& self, Visit&& visit) {
-  visit(Field{.name = "weights", .help = "SHA-256 of the model's weights", .required = true}, self.weights);
-  visit(Field{.name = "default_precision", .help = "What runs unless told", .choices = kPrecisions, .required = true},
-        self.default_precision);
-  visit(Field{.name = "entries", .help = "An entry for each engine and precision that has one", .required = true},
-        self.entries);
+  Field precision = required("default_precision", "What runs unless told");
+  precision.choices = kPrecisions;
+  visit(required("weights", "SHA-256 of the model's weights"), self.weights);
+  visit(precision, self.default_precision);
+  visit(required("entries", "An entry for each engine and precision that has one"), self.entries);
 }
 
 namespace {
@@ -257,7 +228,7 @@ void check_certificate(const Certificate& certificate, const std::string& where)
     throw_bad_file(where, "field 'range': got {}, want the least and the greatest value", fmt::join(range, ", "));
 }
 
-// What a list of fields cannot say.
+// What a list of fields cannot check.
 void check_entry(const PolicyEntry& entry, const std::string& where) {
   if (entry.precision_map) require_hash(where, "precision_map", *entry.precision_map);
   if (entry.exits.empty() || entry.exits.size() > kMaxExits)
@@ -294,6 +265,14 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+RiskLoss loss_named(std::string_view name) {
+  return choice_named<RiskLoss>("loss", name);
+}
+
+RiskMethod method_named(std::string_view name) {
+  return choice_named<RiskMethod>("method", name);
+}
 
 std::string_view device_of(std::string_view engine) noexcept {
   const size_t slash = engine.find('/');

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exeunt/policy/policy.h"
 
@@ -20,14 +21,13 @@ namespace exeunt {
 // The shortest text that reads back as the same float; "0" for both zeros.
 [[nodiscard]] std::string shortest(float value);
 
-// A policy text, and its origin for error messages. Rejects texts of absurd length.
-class PolicySource {
- public:
-  PolicySource(std::string_view text, std::string_view where);
-  [[noreturn]] void fail(std::string_view why, std::string hint = {}) const;
+// A family of settings as one text, which is expanded into plain policy texts, so that a sweep knows no rule.
+inline constexpr size_t kMaxSettings = 10'000;
+inline constexpr size_t kMaxSweepText = 4096;              // bytes
+inline constexpr size_t kMaxSweepBytes = size_t{1} << 22;  // of all settings written out
 
- private:
-  std::string_view text_, where_;
-};
+// Ranges ("entropy:0..0.7/0.05", both ends included; integers step by one without "/"), lists
+// ("patience:3|4|5|6"), and every combination of them, in the order written. Throws Error (usage).
+[[nodiscard]] std::vector<PolicySpec> parse_sweep(std::string_view text);
 
 }  // namespace exeunt

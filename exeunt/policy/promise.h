@@ -16,23 +16,13 @@ namespace exeunt {
 // The same of an entry; "none (not certified)" if it has no certificate.
 [[nodiscard]] std::string promise_of(const PolicyEntry& entry);
 
-// What is said beside a promise about changed answers where the rows have labels.
+// The notice beside a promise about changed answers where the rows have labels.
 inline constexpr std::string_view kAccuracyOffer =
     "these rows have labels: --loss zero_one_drop would promise accuracy instead (changed answers count only by what "
     "they lose or gain); on the same rows that is another try";
 
 // "none (WHY)": how a missing promise is worded.
 [[nodiscard]] std::string no_promise(std::string_view why);
-
-// How a model runs, as far as a certificate depends on it.
-struct RunConditions {
-  std::string engine = {};
-  int numerics = 0;
-  std::optional<std::string> precision_map = {};  // sha256; "" = none; null: not known, as in TraceInfo
-  int max_length = 0;
-  std::string tokenizer = {};  // sha256
-  LastHead last_head = LastHead::final;
-};
 
 // Why the certificate of an entry does not hold here, in words that name the first difference; empty if it does. What
 // the certificate does not know is not compared.

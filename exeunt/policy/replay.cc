@@ -100,6 +100,13 @@ std::span<const float> Replayer::answer(const Departures& departures, size_t row
   return trace_.at(row, departures.exit[row]);
 }
 
+std::vector<float> Replayer::answers(const Departures& departures) const {
+  std::vector<float> out;
+  out.reserve(trace_.rows);
+  for (size_t row = 0; row < trace_.rows; ++row) out.push_back(answer_of(trace_.info, answer(departures, row)));
+  return out;
+}
+
 Departures replay(const ExitTrace& trace, const PolicySpec& spec, LastHead last) {
   return Replayer(trace, last).run(spec);
 }

@@ -26,6 +26,8 @@ class Replayer {
 
   // The logits that answer row `row`.
   [[nodiscard]] std::span<const float> answer(const Departures& departures, size_t row) const noexcept;
+  // Every row's answer as one number (answer_of).
+  [[nodiscard]] std::vector<float> answers(const Departures& departures) const;
 
  private:
   void weigh_all(const Policy& policy);

@@ -125,7 +125,7 @@ struct RuleDefaults {
   static constexpr PerExit kPerExit = PerExit::none;
   static constexpr bool kReadsShift = false;
   static constexpr Measure kMeasure = {};
-  static constexpr bool kUsual = false;  // calibration tries it unless told which families to try
+  static constexpr bool kUsual = false;  // calibration tries it by default
 
   // Floats of state per text, all zero at its start; at most max_rule_state(exits).
   static int state_floats(const float*, int) noexcept { return 0; }

@@ -65,7 +65,7 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "max_length", .help = "Maximum tokens per text", .required = true}, self.max_length);
   visit(Field{.name = "last_head", .help = "Which head answers at the last layer"}, self.last_head);
   // The file has two booleans for the problem.
-  OutputSpec meaning = self.meaning;
+  OutputSpec meaning = self;
   bool regression = meaning.problem == Problem::regression, multi_label = meaning.problem == Problem::multi_label;
   visit(Field{.name = "regression", .required = true}, regression);
   visit(Field{.name = "multi_label", .help = "Each label is given or not", .omit_empty = true}, multi_label);
@@ -74,7 +74,7 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "outputs", .help = "Logits per exit", .low = 1, .high = 1 << 20, .required = true}, self.outputs);
   visit(Field{.name = "labels", .help = "One per output; empty for regression"}, meaning.labels);
   meaning.problem = multi_label ? Problem::multi_label : regression ? Problem::regression : Problem::classification;
-  if constexpr (!std::is_const_v<Self>) self.meaning = std::move(meaning);
+  if constexpr (!std::is_const_v<Self>) static_cast<OutputSpec&>(self) = std::move(meaning);
   visit(Field{.name = "layers", .help = "After which the exits sit", .low = 1, .required = true}, self.layers);
 }
 
@@ -150,18 +150,10 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
   const auto where = [&] { return fmt::format("{}:{}", name, line); };
   ShadowLog log;
   ExitTrace& trace = log.trace;
-  trace.info.data = sha256_hex(text);
+  const std::string digest = sha256_hex(text);
   const auto head = read_fields<ShadowLogHead>(parse_json_line(take_line(text), where()), where());
-  trace.info.weights = head.weights;
-  trace.info.tokenizer = head.tokenizer;
-  trace.info.engine = head.engine;
-  trace.info.precision = head.precision;
-  trace.info.precision_map = head.precision_map;
-  trace.info.numerics = head.numerics;
-  trace.info.max_length = head.max_length;
-  trace.info.last_head = head.last_head;
-  static_cast<OutputSpec&>(trace.info) = head.meaning;
-  trace.info.layers = head.layers;
+  trace.info = head;
+  trace.info.data = digest;
   trace.info.split = "server";
   trace.exits = static_cast<int>(head.layers.size());
   trace.width = head.outputs;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The log of shadow runs: what every exit of a served model, and the reference, said of texts drawn from its traffic,
-// as JSON lines, without the texts. `exeunt serve --shadow-log` writes it; `exeunt calibrate --from-server` reads it as
-// a trace and certifies anew from what the server really sees.
+// The log of shadow runs: the outputs of every exit of a served model, and of the reference, for texts drawn from its
+// traffic, as JSON lines, without the texts. `exeunt serve --shadow-log` writes it; `exeunt calibrate --from-server`
+// reads it as a trace and certifies anew from what the server really sees.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,9 @@
 namespace exeunt {
 
 // The first line: which model, run how. Each struct lists its fields once, in shadow_log.cc.
-struct ShadowLogHead {
+struct ShadowLogHead : TraceInfo {
   std::string format = "exeunt.shadows/1";
-  std::string weights, tokenizer, engine, precision, precision_map;  // hashes are sha256
-  int numerics = 0, max_length = 0;
-  LastHead last_head = LastHead::final;
-  OutputSpec meaning = {};
   int outputs = 0;
-  std::vector<int> layers = {};
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit);
@@ -66,7 +61,7 @@ class ShadowLogWriter {
 
 struct ShadowLog {
   ExitTrace trace = {};  // without gold
-  uint64_t dropped = 0;  // texts drawn and dropped under load, which it therefore does not speak for
+  uint64_t dropped = 0;  // texts drawn and dropped under load, which it does not represent
 };
 
 // A last line without an end is left out. Throws Error (bad_file) naming the line.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trace: what every exit of a model said about every text of a data set, from one full pass. Everything that can be
-// computed for exit policies later (scores, sweeps, calibration) comes from it, without the model.
+// A trace: the outputs of every exit of a model for every text of a data set, from one full pass. Everything that can
+// be computed for exit policies later (scores, sweeps, calibration) comes from it, without the model.
 #pragma once
 
 #include <array>
@@ -24,18 +24,24 @@ enum class LastHead { final, ramp };
   return {"final", "ramp"};
 }
 
-// What a trace's logits mean, and where they come from. Hashes are sha256 in hex; empty = not known.
-struct TraceInfo : OutputSpec {
-  std::string weights, tokenizer, data;
+// How a model runs, as far as its logits and certificates depend on it. Hashes are sha256 in hex; empty and 0 are not
+// known.
+struct RunConditions {
+  std::string engine = {};
+  int numerics = 0;                               // EngineTraits::numerics
+  std::optional<std::string> precision_map = {};  // of the matrices in another precision; "" = none; null: not known
+  int max_length = 0;
+  std::string tokenizer = {};
+  LastHead last_head = LastHead::final;  // as the model has it
+};
+
+// What a trace's logits mean, and where they come from.
+struct TraceInfo : OutputSpec, RunConditions {
+  std::string weights, data;
   std::string task, split;
-  std::string precision, engine;
+  std::string precision;
   std::string tool, created;
   std::vector<int> layers;  // of the exits
-  int max_length = 0;       // 0 = not known
-  int numerics = 0;         // EngineTraits::numerics; 0 = not known
-  std::optional<std::string> precision_map =
-      {};                                // of the matrices in another precision; "" = none are; null: not known
-  LastHead last_head = LastHead::final;  // as the model has it
 };
 
 struct ExitTrace {
@@ -80,7 +86,7 @@ struct ExitTrace {
 
 // Reads and checks all of it. Throws Error (bad_file); a logit that is not a number is reported by row and exit.
 [[nodiscard]] ExitTrace read_trace(const std::filesystem::path& path);
-// Whether a file says of itself that it is one, of whatever version; false for what is no safetensors file at all.
+// Whether a file names the format of traces, of whatever version; false for what is no safetensors file at all.
 [[nodiscard]] bool names_itself_trace(const std::filesystem::path& path);
 [[nodiscard]] ExitTrace parse_trace(std::span<const std::byte> safetensors, std::string_view where);
 void write_trace(const std::filesystem::path& path, const ExitTrace& trace);
@@ -93,17 +99,9 @@ void check_trace(const ExitTrace& trace, std::string_view where);
 // sha256 over the sorted row hashes: the same for the same texts in any order. Empty if they are not known.
 [[nodiscard]] std::string rows_sha256(const ExitTrace& trace);
 
-// What a trace and its model must agree on. Empty, 0 and null are not compared.
-struct TraceOwner {
-  std::string weights;
-  std::vector<std::string> labels;
-  std::vector<int> layers;
-  std::string precision;
-  std::string tokenizer = {};
-  int max_length = 0;
-  std::optional<std::string> precision_map = {};
-};
-void require_owner(const ExitTrace& trace, const TraceOwner& owner, std::string_view where);
+// Whether a trace is of the model that `owner` describes: weights, labels, layers, precision; tokenizer, max_length and
+// precision_map where both are known. Throws Error (bad_file).
+void require_owner(const ExitTrace& trace, const TraceInfo& owner, std::string_view where);
 
 // Concatenates two traces of one model. Throws Error (bad_file) if they belong to different models.
 [[nodiscard]] ExitTrace join_rows(const ExitTrace& first, const ExitTrace& second, std::string_view where);

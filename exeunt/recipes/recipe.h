@@ -146,29 +146,15 @@ struct ObjectiveSpec {
                 .applies = self.kind == ObjectiveKind::limit},
           self.layer);
     const bool learned = self.kind == ObjectiveKind::learned, distills = self.distills();
-    visit(Field{.name = "init",
-                .help = "Initial value of learned loss weights",
-                .flag = "--learned-init",
-                .low = -50,
-                .high = 50,
-                .applies = learned},
-          self.init);
-    visit(Field{.name = "lr",
-                .help = "Learning rate of learned loss weights",
-                .flag = "--learned-lr",
-                .low = 0,
-                .high = 10,
-                .applies = learned},
-          self.lr);
+    const auto where = [](bool applies, Field field) {
+      field.applies = applies;
+      return field;
+    };
+    visit(where(learned, {"init", "Initial value of learned loss weights", "--learned-init", -50, 50}), self.init);
+    visit(where(learned, {"lr", "Learning rate of learned loss weights", "--learned-lr", 0, 10}), self.lr);
     visit(Field{.name = "floor", .low = 0, .high = 1, .applies = learned}, self.floor);
     visit(Field{.name = "gamma", .low = 0, .high = 1, .applies = distills}, self.gamma);
-    visit(Field{.name = "temperature",
-                .help = "Distillation temperature",
-                .flag = "--temperature",
-                .low = 1e-3,
-                .high = 1e3,
-                .applies = distills},
-          self.temperature);
+    visit(where(distills, {"temperature", "Distillation temperature", "--temperature", 1e-3, 1e3}), self.temperature);
     visit(Field{.name = "variant", .applies = distills}, self.variant);
     visit(Field{.name = "momentum", .low = 0, .high = 1, .applies = distills && self.variant == DistillVariant::ema},
           self.momentum);

@@ -2,12 +2,13 @@
 #include "exeunt/recipes/train_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/recipes/defaults.h"
 
 namespace exeunt {
 namespace {
@@ -73,6 +74,64 @@ std::vector<PlannedValue> list_values(const TrainPlan& plan, const Sources& sour
   return out;
 }
 
+// Does a --set name such a field of a stage: "stages.0.lr=1e-4" or "stages.1.head_lr=2", but not an objective's?
+bool sets(const RecipeChanges& changes, std::string_view field) {
+  return std::any_of(changes.set.begin(), changes.set.end(), [&](const std::string& text) {
+    const std::string_view name = std::string_view(text).substr(0, text.find('='));
+    const bool of_stage = name.starts_with("stages.") && std::count(name.begin(), name.end(), '.') == 2;
+    return name == "stages" || (of_stage && name.ends_with(field));
+  });
+}
+
+// What does best in a case of the study (docs/decisions/0015-defaults-follow-the-data.md). Numbers are written as flags
+// are; an empty one stays the recipe's.
+struct Default {
+  const char *lr, *head_lr = "", *epochs = "", *batch = "", *label_smoothing = "";
+  bool prototypes = false;
+};
+
+bool narrow(const RunShape& shape) {
+  return shape.hidden < kNarrow;
+}
+bool many_labels(const RunShape& shape) {
+  return shape.labels >= kManyLabels;
+}
+constexpr int64_t kVeryFewRows = 1000, kFewRows = 5000;
+
+// All but that of narrow models were measured with the recipe `exeunt` alone.
+std::optional<Default> default_for(const RunShape& shape, bool exeunt) {
+  const bool small = shape.hidden < kSmall && shape.layers <= kSmallLayers;
+  if (!narrow(shape) && !(exeunt && small)) return std::nullopt;
+  const bool few = shape.rows < kFewRows, very_few = shape.rows < kVeryFewRows;
+  const bool few_texts = shape.labels > 0 && !shape.pairs && shape.rows < kSmallData;
+  if (narrow(shape)) {
+    Default out{.lr = "5e-4", .head_lr = "1", .epochs = "8", .prototypes = exeunt && few_texts};
+    if (exeunt && many_labels(shape)) {
+      out = {.lr = "1e-3", .head_lr = "1", .epochs = few ? "24" : "12", .batch = very_few ? "8" : ""};
+      out.label_smoothing = "0.1";
+      out.prototypes = true;
+    }
+    return out;
+  }
+  Default out{.lr = "1e-4", .prototypes = many_labels(shape) || few_texts};
+  if (many_labels(shape)) {
+    out.epochs = very_few ? "12" : few ? "8" : "";
+    out.batch = very_few ? "8" : "";
+    out.label_smoothing = "0.1";
+  } else if (!few_texts) {
+    const bool few_pairs = shape.labels > 0 && shape.pairs && shape.rows < kFewPairs;
+    if (shape.layers > kShallow || !few_pairs) return std::nullopt;
+    out.epochs = "10";
+  }
+  return out;
+}
+
+std::string reason(const RunShape& shape) {
+  if (narrow(shape) && !many_labels(shape)) return fmt::format("a narrow model (hidden size {})", shape.hidden);
+  return fmt::format("{} rows with {} labels for a small model ({} layers, hidden size {})", shape.rows, shape.labels,
+                     shape.layers, shape.hidden);
+}
+
 }  // namespace
 
 TrainPlan resolve_plan(const Recipe& recipe, const PlanRequest& request, const ModelSpec& model,
@@ -127,6 +186,42 @@ std::string duration_text(double seconds) {
   if (seconds < 90) return fmt::format("{:.0f} s", std::max(1.0, seconds));
   if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
   return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+DataDefaults defaults_for(const RunShape& shape, const std::string& recipe, const RecipeChanges& users) {
+  const std::vector<std::string>& bundled = recipe_names();
+  if (std::find(bundled.begin(), bundled.end(), recipe) == bundled.end()) return {};
+  for (const char* rate : {"lr", "head_lr", "layer_lr"}) {
+    if (users.stage.contains(rate)) return {};
+  }
+  if (sets(users, "lr")) return {};
+  const std::optional<Default> found = default_for(shape, recipe == "exeunt");
+  if (!found) return {};
+  DataDefaults out{.why = reason(shape)};
+  const auto change = [&](const char* field, const char* value) {
+    if (*value == '\0' || users.stage.contains(field) || sets(users, field)) return;
+    out.changes.stage[field] = Json::parse(value);
+  };
+  change("lr", found->lr);
+  change("head_lr", found->head_lr);
+  change("epochs", found->epochs);
+  change("batch", found->batch);
+  change("label_smoothing", found->label_smoothing);
+  const bool classes = shape.problem != Problem::multi_label;  // prototypes are of classes
+  if (found->prototypes && classes) out.changes.set = {"heads.init=prototypes"};
+  return out;
+}
+
+int max_length_for(std::vector<int> lengths, int positions) {
+  int length = 0;
+  if (!lengths.empty()) {
+    const auto whole = static_cast<size_t>(std::ceil(kWholeTexts * static_cast<double>(lengths.size())));
+    const auto place = lengths.begin() + static_cast<std::ptrdiff_t>(whole - 1);
+    std::nth_element(lengths.begin(), place, lengths.end());
+    length = std::min(*place, kMostLength);
+  }
+  const int steps = (std::max(length, kLeastLength) + kLengthStep - 1) / kLengthStep;
+  return std::min(steps * kLengthStep, positions);
 }
 
 }  // namespace exeunt

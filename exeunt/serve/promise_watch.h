@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Watches one policy in production: do texts drawn from the traffic still lose as little against the reference as was
-// certified? Test and bound hold however often one looks at them (certify/sequential.h).
+// certified? Test and bound hold however often one looks at them (certify/risk.h).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
-#include "exeunt/certify/sequential.h"
+#include "exeunt/certify/risk.h"
 
 namespace exeunt::serve {
 

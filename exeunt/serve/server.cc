@@ -146,17 +146,18 @@ struct Served {
 
 ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
   const ExitLayout& exits = served.model.exits();
-  return {.weights = weights_sha256(served.model),
-          .tokenizer = tokenizer_sha256(served.model.folder()),
-          .engine = served.engine.name(),
-          .precision = std::string(name_of(served.engine.precision())),
-          .precision_map = precision_map_sha256(engine.exceptions).value_or(""),
-          .numerics = served.engine.traits().numerics,
-          .max_length = served.facts.max_tokens,
-          .last_head = exits.compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final,
-          .meaning = exits,
-          .outputs = exits.outputs,
-          .layers = exit_sites(exits).layers};
+  ShadowLogHead head{{{exits}}};
+  head.weights = weights_sha256(served.model);
+  head.tokenizer = tokenizer_sha256(served.model.folder());
+  head.engine = served.engine.name();
+  head.precision = name_of(served.engine.precision());
+  head.precision_map = precision_map_sha256(engine.exceptions).value_or("");
+  head.numerics = served.engine.traits().numerics;
+  head.max_length = served.facts.max_tokens;
+  head.last_head = exits.compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
+  head.outputs = exits.outputs;
+  head.layers = exit_sites(exits).layers;
+  return head;
 }
 
 // Loads what shadow runs need, and logs what they cost.

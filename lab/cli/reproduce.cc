@@ -18,7 +18,7 @@
 #include "exeunt/data/task.h"
 #include "exeunt/eval/policy_times.h"
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
 #include "lab/cli/verbs.h"
 #include "lab/papers/reproduction.h"
 

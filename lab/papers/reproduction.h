@@ -37,7 +37,7 @@ struct Paper {
   std::string_view model;                  // what it was trained from: a name in the Hugging Face cache
   std::string_view backbone;               // the same as the published figures call it
   std::string_view rule;                   // its exit rule; "" without early exits
-  std::vector<std::string_view> settings;  // policies to compare with the paper's (policy/policy_grid.h)
+  std::vector<std::string_view> settings;  // policies to compare with the paper's (policy/policy_text.h)
   std::string_view also = {};              // another recipe of the paper, whose scores may answer its figures
   std::string_view caveat = {};            // what keeps this variant from being the paper's published method
 };

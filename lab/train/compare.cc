@@ -8,7 +8,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/certify/recommend_text.h"
+#include "exeunt/certify/recommend.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"

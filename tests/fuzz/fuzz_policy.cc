@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text as a policy and as a sweep; what is accepted comes back from its own text.
-#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -5,7 +5,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "exeunt/policy/policy_grid.h"
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
 
 namespace exeunt {

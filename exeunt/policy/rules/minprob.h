@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // minprob:t: leave when the smallest probability is below t. ELBERT's thres_name "logits"; of two classes the same as
-// confidence above 1 - t. Of many classes it says little, so calibration does not try it.
+// confidence above 1 - t. With many classes it separates little, so calibration does not try it.
 #pragma once
 
 #include "exeunt/policy/rule.h"

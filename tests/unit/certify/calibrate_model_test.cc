@@ -150,15 +150,9 @@ TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
   const std::filesystem::path path = model.scratch.path() / "shadows.jsonl";
   {
     ShadowLogHead head;
-    head.weights = info.weights;
-    head.tokenizer = info.tokenizer;
-    head.engine = info.engine;
-    head.precision = info.precision;
-    head.numerics = info.numerics;
-    head.max_length = info.max_length;
+    static_cast<TraceInfo&>(head) = info;
+    head.precision_map = "";
     head.outputs = trace.width;
-    head.meaning = info;
-    head.layers = info.layers;
     ShadowLogWriter log(path, head);
     for (size_t row = 0; row < trace.rows; ++row) {
       ShadowLogRow line{.row_hash = hash_text(trace.row_hash[row]), .tokens = trace.lengths[row]};

@@ -7,9 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "exeunt/certify/candidates.h"
-#include "exeunt/certify/certify.h"
 #include "exeunt/certify/losses.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/growth.h"
 #include "tests/fixtures/scratch.h"
@@ -431,7 +430,7 @@ TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
   EXPECT_EQ(result.entry.decision_temperature, std::vector<float>(12, 1.0F));
 }
 
-TEST(Calibrate, TooLittleDataSaysHowMuchWouldDo) {
+TEST(Calibrate, NamesTheRowsNeededWhereThereAreTooFew) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
   const Error error = error_of([&] { (void)calibrate(data, {.max_drops = {0.01}}); });
   EXPECT_EQ(error.code(), Code::failure);
@@ -458,7 +457,7 @@ TEST(Calibrate, WhereNothingPassesFullDepthIsTheAnswer) {
   EXPECT_EQ(result.outcomes[0].losses, 0);
 }
 
-TEST(Calibrate, PlansThatMakeNoSenseAreRefused) {
+TEST(Calibrate, RejectsInvalidPlans) {
   const CalibrationData data = split_for_calibration(random_trace({.rows = 2000, .classes = 2}), 1);
   const auto refused = [&](const CalibrationPlan& plan) {
     const Error error = error_of([&] { (void)calibrate(data, plan); });

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What certificates are made of: losses, the parts that rows are split into, and the tests.
-#include "exeunt/certify/certify.h"
-
 #include <cmath>
 #include <set>
 
 #include "exeunt/certify/losses.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/certify/split.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/choose_precision.h"
-
 #include <cmath>
 #include <iostream>
 #include <numeric>
 #include <random>
 
 #include "exeunt/base/parallel.h"
+#include "exeunt/certify/certify_model.h"
 #include "exeunt/certify/losses.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/policy/traces.h"
@@ -62,7 +61,7 @@ struct Made {
   }
 };
 
-TEST(ChoosePrecision, TakesTheFastestOfThoseThatStayWithinTheBudget) {
+TEST(ChoosePrecision, TakesTheFastestWithinMaxDrop) {
   Made made;
   made.changes = {{Precision::bf16, 0}, {Precision::int8, 0.005}};
   made.layer_ms = {{Precision::fp32, 4}, {Precision::bf16, 2}, {Precision::int8, 1}};
@@ -89,7 +88,7 @@ TEST(ChoosePrecision, StaysInFp32WhereNothingIsGained) {
   EXPECT_EQ(choice.fit.logits, made.fp32.logits);
 }
 
-TEST(ChoosePrecision, TrustsNoLowerPrecisionWhereOneChangedAnswerWouldRefuteIt) {
+TEST(ChoosePrecision, StaysInFp32WhereOneChangedAnswerWouldFailTheTest) {
   Made made;
   made.fp32 = random_trace({.rows = 24, .exits = 4, .classes = 3});
   made.certify_rows = 72;  // 5 % is certified only without a loss
@@ -100,7 +99,7 @@ TEST(ChoosePrecision, TrustsNoLowerPrecisionWhereOneChangedAnswerWouldRefuteIt) 
   EXPECT_EQ(made.choose({kInt8}).chosen().setting, kInt8);
 }
 
-TEST(ChoosePrecision, KeepsMatricesWiderWhereTheLowPrecisionUsesUpTheBudget) {
+TEST(ChoosePrecision, KeepsMatricesWiderWhereLowPrecisionUsesUpMaxDrop) {
   Made made;
   made.changes = {{Precision::int8, 0.2}};
   made.layer_ms = {{Precision::fp32, 4}, {Precision::int8, 1}};
@@ -174,14 +173,14 @@ class RefutedChoice : public ::testing::Test {
   std::vector<std::string> said_;
 };
 
-TEST_F(RefutedChoice, StaysWhereItHolds) {
+TEST_F(RefutedChoice, IsKeptWhereFullDepthPasses) {
   const CertifiedChoice choice = certify(2000, 0.005);
   EXPECT_EQ(choice.setting, kInt8);
   EXPECT_EQ(choice.calibration.entry.certificate->tries, 1);
   EXPECT_TRUE(said_.empty());
 }
 
-TEST_F(RefutedChoice, GivesWayToFp32WithWhatAnotherTryHasLeft) {
+TEST_F(RefutedChoice, FallsBackToFp32WithTheDeltaOfAnotherTry) {
   const CertifiedChoice choice = certify(2000, 0.3);
   EXPECT_EQ(choice.setting, PrecisionSetting{});
   EXPECT_EQ(choice.data.certify.info.precision, "fp32");
@@ -192,7 +191,7 @@ TEST_F(RefutedChoice, GivesWayToFp32WithWhatAnotherTryHasLeft) {
   EXPECT_THAT(said_[0], testing::HasSubstr("int8 was chosen, but even at full depth it does not keep 5 %"));
 }
 
-TEST_F(RefutedChoice, GivesWayToFullDepthWhereTheRowsAreTooFewForAnotherTry) {
+TEST_F(RefutedChoice, FallsBackToFullDepthWhereRowsAreTooFewForAnotherTry) {
   const CertifiedChoice choice = certify(150, 0.3);
   EXPECT_EQ(choice.setting, PrecisionSetting{});
   EXPECT_EQ(choice.calibration.entry.policy, PolicySpec{});

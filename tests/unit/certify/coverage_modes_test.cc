@@ -25,7 +25,7 @@ std::vector<PolicySpec> policies_of(const Calibration& calibration) {
 const MadePopulation kPlain{{{.share = 0.5}, {.share = 0.3, .changed = 0.34}, {.share = 0.2, .changed = 0.5}},
                             {0, 1, 2}};
 
-TEST(CoverageOfModes, OneBudgetWithAndWithoutAReport) {
+TEST(CoverageOfModes, OneMaxDropWithAndWithoutReport) {
   for (const SplitShares shares : {SplitShares{}, kNoReport}) {
     const MadeCoverage plain = cover_made(
         shares.certify > 0.7 ? "no report part" : "three parts", kDraws,
@@ -40,7 +40,7 @@ TEST(CoverageOfModes, OneBudgetWithAndWithoutAReport) {
 }
 
 // Five levels, each just too bold for one more budget.
-TEST(CoverageOfModes, SeveralBudgetsShareDelta) {
+TEST(CoverageOfModes, SeveralMaxDropsShareDelta) {
   const std::vector<double> budgets{0.04, 0.08, 0.12, 0.16};
   MadePopulation made{{{.share = 0.4}}, {0}};
   for (int level = 1; level <= 4; ++level) {

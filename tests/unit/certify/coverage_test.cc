@@ -120,7 +120,7 @@ TEST(CoverageOfCalibration, ConformalRiskIsWithinTheBudgetOnAverage) {
 }
 
 // The same test, given bounds that promise more than they hold, must say no.
-TEST(CoverageOfCalibration, AWrongBoundIsFoundOut) {
+TEST(CoverageOfCalibration, DetectsAnInvalidBound) {
   constexpr int kCount = 100;
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::wsr}) {
     CalibrationPlan bold = real_plan(0.03, method);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/new_rows.h"
-
 #include <array>
 
+#include "exeunt/certify/split.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/policy/traces.h"
 
@@ -51,13 +50,13 @@ TEST(NewRows, StrictlyNewOnesOverlapWithNothing) {
   EXPECT_THAT(kept.said.back(), HasSubstr("left out"));
 }
 
-TEST(NewRows, NothingIsSaidWhereAllAreNew) {
+TEST(NewRows, GivesNoNoticeWhereAllRowsAreNew) {
   const Kept kept = keep({std::vector<uint8_t>(10, 0)});
   EXPECT_EQ(kept.traces[0].rows, 10U);
   EXPECT_THAT(kept.said, IsEmpty());
 }
 
-TEST(NewRows, ADataSetThatWasLearnedIsRefused) {
+TEST(NewRows, RejectsTrainingData) {
   const Error most = error_of([] { (void)keep({{2, 2, 2, 2, 2, 2, 0, 0, 1, 0}}); });
   EXPECT_EQ(most.code(), Code::usage);
   EXPECT_THAT(most.what(), HasSubstr("learned 6 of these 10 texts"));
@@ -67,7 +66,7 @@ TEST(NewRows, ADataSetThatWasLearnedIsRefused) {
   EXPECT_EQ(keep({{2, 2, 2, 2, 2, 0, 0, 0, 0, 0}}).traces[0].rows, 5U) << "half of them is not most";
 }
 
-TEST(NewRows, WhatIsNotKnownIsSaid) {
+TEST(NewRows, NoticesUnknownTrainingTexts) {
   const Kept kept = keep({{}});
   EXPECT_EQ(kept.traces[0].rows, 10U);
   EXPECT_THAT(kept.said, ElementsAre(HasSubstr("training texts unknown")));

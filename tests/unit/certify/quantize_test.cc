@@ -64,7 +64,7 @@ QuantizeOutcome choose(Pretended& model, double max_changed, int trials = 64) {
                             .trace = [&](const Exceptions& kept, bool) { return model.trace(kept); }});
 }
 
-TEST(Quantize, AModelThatBearsItKeepsNothingHigher) {
+TEST(Quantize, KeepsNoMatrixHigherWhereNoneIsNeeded) {
   Pretended model = some_model(4);
   model.flips["layer.0.qkv"] = {3};
   const QuantizeOutcome outcome = choose(model, 0.01);
@@ -128,7 +128,7 @@ TEST(Quantize, ADeepModelStaysWithinTheTrials) {
   EXPECT_LE(model.passes, 40);
 }
 
-TEST(Quantize, BoundsOutOfReachGiveTheBestThereIs) {
+TEST(Quantize, ReturnsTheBestListWhereBoundsCannotBeMet) {
   Pretended model = some_model(2);
   model.flips["layer.0.qkv"] = {1, 2, 3};
   model.flips["always"] = {5, 6, 7, 8};  // no exception helps: what the higher precision itself changes

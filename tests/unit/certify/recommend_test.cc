@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "exeunt/certify/recommend_text.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/policy/traces.h"
@@ -103,7 +102,7 @@ TEST(Recommend, SetsOfLabelsAreJudgedAsWholes) {
 }
 
 // Rows that report are overwritten: the choice must stay, the figures must not.
-TEST(Recommend, ReportsOnRowsThatHadNoSay) {
+TEST(Recommend, ReportsOnRowsNotUsedForSelection) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   for (const Goal& goal : {Goal{.speedup = 2.5}, Goal{.max_drop = 0.02}}) {
     const Recommendation before = recommend_one(trace, goal);
@@ -223,7 +222,7 @@ TEST(Recommend, AFailedCertificateLeavesFullDepth) {
   for (size_t i = 0; i + 1 < text.rows.size(); ++i) EXPECT_EQ(text.rows[i].back(), "") << "no other replaces it";
 }
 
-TEST(Recommend, AComparisonOfTrainingsIsNotSentToItself) {
+TEST(Recommend, DoesNotAdviseATrainingComparisonToCompareTrainings) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
   const Goal goal{.max_drop = 0.001};
   const Recommendation what = recommend_one(trace, goal);
@@ -235,7 +234,7 @@ TEST(Recommend, AComparisonOfTrainingsIsNotSentToItself) {
 }
 
 // Exits that know nothing: whatever rule looks best was lucky, and only fresh rows show it.
-TEST(Recommend, TheReportIsNotFlatteredByTheChoice) {
+TEST(Recommend, ReportIsUnbiasedBySelection) {
   double chosen = 0, reported = 0;
   constexpr int kSeeds = 80;
   for (int seed = 0; seed < kSeeds; ++seed) {
@@ -338,7 +337,7 @@ TEST(Recommend, PromisesNothingWithoutACertificate) {
   for (const char* word : {"hold on average", "conformal"}) EXPECT_THAT(text, Not(HasSubstr(word)));
 }
 
-TEST(Recommend, FewRowsPromiseLittle) {
+TEST(Recommend, IsCautiousWithFewRows) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
   // 138 rows choose: not one loss of them would show less than 1 / 139.
   EXPECT_FALSE(recommend_one(trace, {.max_drop = 0.007}).met);
@@ -371,7 +370,7 @@ TEST(Recommend, ASpeedOutOfReachIsAnsweredWithTheNearest) {
   EXPECT_THAT(text, HasSubstr("12.00x, the maximum"));
 }
 
-TEST(Recommend, ADropOutOfReachNamesTheNextBudget) {
+TEST(Recommend, NamesTheNextMaxDropWhereTheTargetIsOutOfReach) {
   // One exit before the last, which is another opinion in every tenth row, and never unsure of itself.
   ExitTrace trace = random_trace({.rows = 1000, .exits = 2, .classes = 2});
   for (size_t row = 0; row < trace.rows; ++row) {
@@ -416,7 +415,7 @@ TEST(Recommend, OfSeveralRunsTheBetterAtTheSpeedIsChosen) {
   EXPECT_EQ(loss.best().run, 1U);
 }
 
-TEST(Recommend, AFastRunThatIsWrongDoesNotWinByAgreeingWithItself) {
+TEST(Recommend, RejectsFastRunWithLowAccuracyAtFullDepth) {
   const ExitTrace good = random_trace({.rows = 1000, .exits = 4, .classes = 2});
   ExitTrace fast = good;  // every exit says the same, and is right in half of the rows
   std::mt19937 random(7);
@@ -434,7 +433,7 @@ TEST(Recommend, AFastRunThatIsWrongDoesNotWinByAgreeingWithItself) {
       << "alone it is the faster one";
 }
 
-TEST(Recommend, RefusesWhatCannotBeCompared) {
+TEST(Recommend, RejectsRunsOfOtherRows) {
   const ExitTrace one = random_trace({.rows = 100}), longer = random_trace({.rows = 101});
   ExitTrace other = one, numbers = random_trace({.rows = 100, .classes = 1});
   other.gold[3] = std::fmod(one.gold[3] + 1, 3.0F);

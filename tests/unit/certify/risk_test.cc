@@ -6,7 +6,6 @@
 #include <random>
 
 #include "exeunt/base/json.h"
-#include "exeunt/certify/special.h"
 #include "exeunt/certify/temperature.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/policy/traces.h"

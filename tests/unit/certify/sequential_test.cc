@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/sequential.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,6 +8,8 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "exeunt/certify/risk.h"
 
 namespace exeunt {
 namespace {
@@ -62,7 +62,7 @@ TEST(RiskAlarm, IsNotRaisedByFractionalLossesAtTheRiskThatWasPromised) {
   EXPECT_LE(raised, std::floor(runs * kAlpha + 3 * std::sqrt(runs * kAlpha)));
 }
 
-TEST(RiskAlarm, ALongGoodPastDoesNotHideAChange) {
+TEST(RiskAlarm, DetectsAChangeAfterALongGoodPast) {
   std::vector<int> delays;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
@@ -107,7 +107,7 @@ TEST(AnytimeUpperBound, LiesWhereTheMixtureReachesTheLevel) {
   }
 }
 
-TEST(AnytimeUpperBound, KnowsNothingBeforeTheFirstLossAndEverythingAtOne) {
+TEST(AnytimeUpperBound, IsOneBeforeTheFirstLoss) {
   EXPECT_EQ(anytime_upper_bound(0, 0, 0.05), 1);
   EXPECT_EQ(anytime_upper_bound(10, 10, 0.05), 1);
   EXPECT_LT(anytime_upper_bound(0, 100'000, 0.05), 0.0002);

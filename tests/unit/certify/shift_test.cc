@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/shift.h"
-
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "exeunt/certify/special.h"
+#include "exeunt/certify/risk.h"
+#include "exeunt/certify/uncertainty.h"
 
 namespace exeunt {
 namespace {
@@ -32,7 +31,7 @@ TEST(Shift, SeesOtherSharesAndNamesTheLargestChange) {
   EXPECT_NEAR(found.here, .58, 1e-12);
 }
 
-TEST(Shift, SaysNothingWhereThereIsNothingToCompare) {
+TEST(Shift, ReturnsNothingWithoutComparableCounts) {
   const std::vector<int64_t> none{0, 0}, some{50, 50}, three{1, 2, 3}, one{100, 0};
   EXPECT_FALSE(shift_between(none, some));
   EXPECT_FALSE(shift_between(some, none));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/transfer.h"
-
+#include "exeunt/certify/calibrate_model.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/policy/policy_text.h"
@@ -103,7 +102,7 @@ TEST(Transfer, TestsEveryGroupAgain) {
   }
 }
 
-TEST(Transfer, WithoutACertifiedPolicyThereIsNothingToTransfer) {
+TEST(Transfer, RejectsFileWithoutCertifiedPolicy) {
   const SmallModel model;
   const Error none = error_of([&] { (void)transfer_policy(options_for(model), quiet()); });
   EXPECT_EQ(none.code(), Code::bad_file);

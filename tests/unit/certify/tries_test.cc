@@ -108,7 +108,7 @@ TEST(Tries, AnUnreadableSaltIsAnErrorAndNoNewOne) {
   }
 }
 
-TEST(Tries, TellNoHashesOfOthers) {
+TEST(Tries, SaltsRowHashes) {
   const Scratch one, two;
   (void)count_try(one.path(), "a", rows(0, 10));
   (void)count_try(two.path(), "a", rows(0, 10));
@@ -134,7 +134,7 @@ TEST(Tries, AreCountedOneAtATime) {
   EXPECT_THAT(numbers, testing::ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-TEST(Tries, AFolderThatCannotBeMadeIsSaid) {
+TEST(Tries, NoticesUnwritableStateFolder) {
   const Scratch scratch;
   scratch.write("file", "");
   const Error error = error_of([&] { (void)count_try(scratch.path() / "file" / "x", "a", rows(0, 1)); });
@@ -180,7 +180,7 @@ TEST(Tries, OfTracesWithoutHashesGoByTheRowsOfTheirData) {
   EXPECT_EQ(plan.tries, 1);
 }
 
-TEST(Tries, ThatCannotBeCountedAreSaidToBeSo) {
+TEST(Tries, NoticesTriesThatCannotBeCounted) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "file") << "x";
   const StateHome home(scratch.path() / "file");

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/eval/sweep_table.h"
-#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt {

@@ -75,7 +75,7 @@ TEST(Evidence, HugeLogitsGiveNumbersNotNaN) {
   }
 }
 
-TEST(Evidence, AVerySureExitStillHasAnEntropyAboveZero) {
+TEST(Evidence, EntropyStaysAboveZeroNearCertainty) {
   // With softmax and p ln p in fp32 this one is NaN or zero: p rounds to 1 and underflows to 0.
   EXPECT_NEAR(of({30, 0}).entropy, 2.9008e-12, 1e-15);
   EXPECT_EQ(of({500, 0}).entropy, 0);
@@ -87,7 +87,7 @@ TEST(Evidence, TemperatureFlattensButKeepsTheLabel) {
   EXPECT_EQ(of({1, 5, 2}, 10).value, 1) << "a regression's value is never scaled";
 }
 
-TEST(Evidence, OneOutputHasAValueAndNoDoubt) {
+TEST(Evidence, RegressionHasAValueAndNoEntropy) {
   const Evidence e = of({-3.5F}, 2);
   EXPECT_EQ(e.value, -3.5F);
   EXPECT_EQ(e.entropy, 0);

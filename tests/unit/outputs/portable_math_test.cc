@@ -46,7 +46,7 @@ TEST(PortableMath, GivesTheNearestFloatOrItsNeighbour) {
   for (const float tiny : {1e-42F, 1e-38F, 1e-30F, 1e-20F}) compare(tiny);
 }
 
-TEST(PortableMath, KnowsTheEdges) {
+TEST(PortableMath, HandlesInfinityNanAndZero) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(portable::exp(0.0F), 1.0F);
   EXPECT_EQ(portable::exp(-kInfinity), 0.0F);
@@ -65,7 +65,7 @@ TEST(PortableMath, KnowsTheEdges) {
     EXPECT_TRUE(std::isnan(nan));
 }
 
-TEST(PortableMath, NeverFallsWhereTheFunctionRises) {
+TEST(PortableMath, IsMonotonic) {
   float exp_before = 0, log_before = -INFINITY;
   for_floats(1e-6F, 80.0F, [&](float x) {
     EXPECT_GE(portable::exp(x), exp_before);

@@ -64,7 +64,7 @@ PolicyFile example() {
   return file;
 }
 
-TEST(PolicyFile, ComesBackFromItsText) {
+TEST(PolicyFile, RoundTripsThroughText) {
   const std::string text = policy_file_text(example());
   const PolicyFile back = parse_policy_file(text, "policy.json");
   EXPECT_EQ(policy_file_text(back), text);
@@ -319,7 +319,7 @@ TEST(PolicyFile, ManyEntriesTakeTimeInProportion) {
 }
 
 // The folder may have come from elsewhere, and the link lead anywhere.
-TEST(PolicyFile, TheLockIsNeverMadeThroughALink) {
+TEST(PolicyFile, RejectsSymlinkAsLock) {
   const Scratch scratch;
   const auto elsewhere = scratch.path() / "elsewhere";
   std::filesystem::create_symlink(elsewhere, scratch.path() / ".policy.json.lock");
@@ -334,7 +334,7 @@ TEST(PolicyFile, OtherFilesInTheFolderAreNotLocked) {
   EXPECT_NO_THROW(const PolicyLock two(scratch.path() / "b.json"));
 }
 
-TEST(PolicyFile, AFolderThatIsNotThereIsAnError) {
+TEST(PolicyFile, RejectsMissingFolder) {
   const Error error = error_of([] { const PolicyLock lock("/nonexistent/policy.json"); });
   EXPECT_EQ(error.code(), Code::resources);
   EXPECT_EQ(error_of([] { (void)read_policy_file("/nonexistent/policy.json"); }).code(), Code::bad_file);

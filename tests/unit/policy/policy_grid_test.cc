@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/policy/policy_grid.h"
-
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 
@@ -58,11 +56,11 @@ TEST(Sweep, BrokenRangesSayHowTheyAreWritten) {
   EXPECT_THAT(sweep_error("entropy:0.1||0.2").what(), HasSubstr("got ''"));
 }
 
-TEST(Sweep, ToldValuesOutOfRange) {
+TEST(Sweep, RejectsValuesOutOfRange) {
   EXPECT_THAT(sweep_error("confidence:0.8..1.2/0.1").what(), HasSubstr("policy 'confidence:1.1': threshold"));
 }
 
-TEST(Sweep, EndlessSweepsAreRefused) {
+TEST(Sweep, RejectsTooManySettings) {
   EXPECT_THAT(sweep_error("entropy:0..16/1e-9").what(), HasSubstr("more than 10000 values"));
   EXPECT_THAT(sweep_error("entropy:0..1/0.001,0..1/0.001").what(), HasSubstr("more than 10000 settings"));
 }

@@ -16,7 +16,7 @@ Error misfit(std::string_view text, const ExitSites& sites) {
   return error_of([&] { (void)bind(parse_policy(text), sites); });
 }
 
-TEST(Policy, EvaluatesAllExitsUnlessTold) {
+TEST(Policy, EvaluatesAllExitsByDefault) {
   const Policy policy = bind(parse_policy("entropy:0.3"), kBinary);
   ASSERT_EQ(policy.count, 4);
   for (int n = 0; n < 4; ++n) {
@@ -171,7 +171,7 @@ TEST(Policy, IsPlainDataForADevice) {
   EXPECT_LT(sizeof(Policy), 4096u) << "CUDA kernels take parameters of up to 4 KiB";
 }
 
-TEST(Policy, EveryRuleStandsOnceInTheList) {
+TEST(Policy, ListsEveryRuleOnce) {
   for (size_t i = 0; i < kRules.size(); ++i)
     for (size_t j = 0; j < i; ++j) EXPECT_NE(kRules[i].name, kRules[j].name);
   EXPECT_EQ(info_of(rule_of<VoteRule>).name, "vote");

@@ -12,7 +12,7 @@ Error policy_error(std::string_view text) {
   return error_of([&] { (void)parse_policy(text); });
 }
 
-TEST(PolicyText, GoesBackAndForth) {
+TEST(PolicyText, RoundTripsThroughText) {
   for (const char* text : {"full",
                            "layer:6",
                            "entropy:0.3",
@@ -102,13 +102,13 @@ TEST(PolicyText, ParametersMustAgree) {
   EXPECT_THAT(policy_error("patience:3,tol=1,tol=2").what(), HasSubstr("duplicate 'tol='"));
 }
 
-TEST(PolicyText, AnAbsurdTextIsRefusedShortly) {
+TEST(PolicyText, RejectsOverlongTextWithShortMessage) {
   const Error error = policy_error("entropy:" + std::string(1'000'000, '1'));
   EXPECT_THAT(error.what(), HasSubstr("want at most 4096"));
   EXPECT_LT(std::string(error.what()).size(), 400u);
 }
 
-TEST(PolicyText, FromAFileTheErrorIsTheFiles) {
+TEST(PolicyText, NamesTheFileInErrors) {
   const Error error = error_of([] { (void)parse_policy("entropy:x", "policy.json: entries.fp32.policy"); });
   EXPECT_EQ(error.code(), Code::bad_file);
   EXPECT_THAT(error.what(), HasSubstr("policy.json: entries.fp32.policy: policy 'entropy:x': threshold"));

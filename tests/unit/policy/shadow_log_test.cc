@@ -16,17 +16,18 @@ namespace {
 using testing::HasSubstr;
 
 ShadowLogHead head_example() {
-  return {.weights = std::string(64, 'a'),
-          .tokenizer = std::string(64, 'b'),
-          .engine = "cpu/neon",
-          .precision = "int8",
-          .precision_map = std::string(64, 'c'),
-          .numerics = 1,
-          .max_length = 48,
-          .last_head = LastHead::final,
-          .meaning = {.labels = {"bad", "good"}},
-          .outputs = 2,
-          .layers = {1, 3}};
+  ShadowLogHead head;
+  head.weights = std::string(64, 'a');
+  head.tokenizer = std::string(64, 'b');
+  head.engine = "cpu/neon";
+  head.precision = "int8";
+  head.precision_map = std::string(64, 'c');
+  head.numerics = 1;
+  head.max_length = 48;
+  head.labels = {"bad", "good"};
+  head.outputs = 2;
+  head.layers = {1, 3};
+  return head;
 }
 
 ShadowLogRow row_example(uint64_t hash) {
@@ -69,7 +70,7 @@ TEST(ShadowLog, IsReadAsTheTraceThatWasWritten) {
   EXPECT_EQ(log.dropped, 3U);
 }
 
-TEST(ShadowLog, IsNeverWrittenThroughALink) {
+TEST(ShadowLog, RejectsSymlink) {
   const Scratch scratch;
   scratch.write("precious", "");
   std::filesystem::create_symlink("precious", scratch.path() / "log");
@@ -79,7 +80,7 @@ TEST(ShadowLog, IsNeverWrittenThroughALink) {
 }
 
 // Wherever a dying server stopped writing, whole lines stay readable, and the next server goes on after them.
-TEST(ShadowLog, MayBeCutAnywhere) {
+TEST(ShadowLog, DropsAnIncompleteLastLine) {
   const Scratch scratch;
   const auto path = scratch.path() / "log";
   {
@@ -118,7 +119,7 @@ TEST(ShadowLog, StaysWithinItsSizeInWholeLines) {
   EXPECT_EQ(read_shadow_log(path).trace.rows, static_cast<size_t>(written));
 }
 
-TEST(ShadowLog, BelongsToOneModelAndOneServer) {
+TEST(ShadowLog, RejectsAnotherModelOrASecondServer) {
   const Scratch scratch;
   const auto path = scratch.path() / "log";
   const ShadowLogWriter log(path, head_example());

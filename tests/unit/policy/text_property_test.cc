@@ -4,7 +4,6 @@
 #include <rapidcheck/gtest.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/unit/policy/pick.h"
 

@@ -36,7 +36,7 @@ void expect_equal(const ExitTrace& a, const ExitTrace& b) {
     EXPECT_TRUE(a.gold[i] == b.gold[i] || (std::isnan(a.gold[i]) && std::isnan(b.gold[i])));
 }
 
-TEST(Trace, ComesBackFromItsFile) {
+TEST(Trace, RoundTripsThroughFile) {
   const Scratch scratch;
   for (const TraceShape& shape : {TraceShape{}, TraceShape{.classes = 2, .lte = true}, TraceShape{.classes = 1},
                                   TraceShape{.classes = 2, .ramp = true}, TraceShape{.rows = 1, .exits = 1}}) {
@@ -59,7 +59,7 @@ TEST(Trace, ComesBackFromItsFile) {
   }
 }
 
-TEST(Trace, ReadsRealOnes) {
+TEST(Trace, ReadsStoredTraces) {
   const ExitTrace trace = read_trace(real_trace("mnli-exeunt.dev"));
   EXPECT_EQ(trace.rows, 5000u);
   EXPECT_EQ(trace.exits, 12);
@@ -114,7 +114,7 @@ TensorView& named(Tensors& tensors, std::string_view name) {
   return std::find_if(tensors.begin(), tensors.end(), [&](const NamedTensor& t) { return t.name == name; })->view;
 }
 
-TEST(Trace, WrongMetadataIsRefused) {
+TEST(Trace, RejectsInvalidMetadata) {
   const Error old = spoiled([](Tensors&, Strings& s) { s["format"] = "exeunt.trace/1"; });
   EXPECT_THAT(old.what(), HasSubstr("got the format 'exeunt.trace/1', want 'exeunt.trace/2'"));
   EXPECT_THAT(old.hint(), HasSubstr("exeunt trace MODEL"));
@@ -137,7 +137,7 @@ TEST(Trace, WrongMetadataIsRefused) {
   EXPECT_EQ(unknown.hint(), "did you mean 'weights'?");
 }
 
-TEST(Trace, WrongTensorsAreRefused) {
+TEST(Trace, RejectsInvalidTensors) {
   const Error unknown = spoiled([](Tensors& t, Strings&) { t.push_back({"logit", t[0].view}); });
   EXPECT_THAT(unknown.what(), HasSubstr("unknown tensor 'logit'"));
   EXPECT_EQ(unknown.hint(), "did you mean 'logits'?");
@@ -159,7 +159,7 @@ TEST(Trace, WrongTensorsAreRefused) {
   EXPECT_THAT(spoiled([](Tensors& t, Strings&) { named(t, "gold").shape = {3, 1}; }).what(), HasSubstr("want [3]"));
 }
 
-TEST(Trace, WrongRowsAreRefused) {
+TEST(Trace, RejectsInvalidRows) {
   const auto refused = [](auto&& spoil) {
     ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2, .lte = true});
     spoil(trace);
@@ -183,35 +183,38 @@ TEST(Trace, WrongRowsAreRefused) {
   EXPECT_THAT(refused([](ExitTrace& t) { t.exits = 0; }).what(), HasSubstr("got 0 exits"));
 }
 
-TEST(Trace, SpeaksOnlyForItsOwnModel) {
+TEST(Trace, RejectsTraceOfAnotherModel) {
   ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2});
   trace.info.max_length = 48;
   trace.info.tokenizer = "t1";
   trace.info.precision_map = "";
-  TraceOwner owner{trace.info.weights, trace.info.labels, trace.info.layers, trace.info.precision};
+  TraceInfo owner = trace.info;
+  owner.max_length = 0;
+  owner.tokenizer.clear();
+  owner.precision_map.reset();
   EXPECT_NO_THROW(require_owner(trace, owner, "t"));  // what the owner does not say is not compared
   owner.max_length = 48;
   owner.tokenizer = "t1";
   owner.precision_map = "";
   EXPECT_NO_THROW(require_owner(trace, owner, "t"));
   const auto refused = [&](auto&& change) {
-    TraceOwner other = owner;
+    TraceInfo other = owner;
     change(other);
     const Error error = error_of([&] { require_owner(trace, other, "t"); });
     EXPECT_EQ(error.code(), Code::bad_file);
     EXPECT_THAT(error.hint(), HasSubstr("make the trace again"));
     return std::string(error.what());
   };
-  EXPECT_THAT(refused([](TraceOwner& o) { o.weights = "b"; }), HasSubstr("another model"));
-  EXPECT_THAT(refused([](TraceOwner& o) { std::swap(o.labels[0], o.labels[1]); }), HasSubstr("other labels"));
-  EXPECT_THAT(refused([](TraceOwner& o) { o.layers = {1, 3}; }), HasSubstr("other exits: got 1,2, want 1,3"));
-  EXPECT_THAT(refused([](TraceOwner& o) { o.precision = "int8"; }), HasSubstr("got fp32, want int8"));
-  EXPECT_THAT(refused([](TraceOwner& o) { o.max_length = 128; }), HasSubstr("another max-length: got 48, want 128"));
-  EXPECT_THAT(refused([](TraceOwner& o) { o.tokenizer = "t2"; }), HasSubstr("another tokenizer: got t1, want t2"));
-  EXPECT_THAT(refused([](TraceOwner& o) { o.precision_map = "x"; }), HasSubstr("another precision.json"));
+  EXPECT_THAT(refused([](TraceInfo& o) { o.weights = "b"; }), HasSubstr("another model"));
+  EXPECT_THAT(refused([](TraceInfo& o) { std::swap(o.labels[0], o.labels[1]); }), HasSubstr("other labels"));
+  EXPECT_THAT(refused([](TraceInfo& o) { o.layers = {1, 3}; }), HasSubstr("other exits: got 1,2, want 1,3"));
+  EXPECT_THAT(refused([](TraceInfo& o) { o.precision = "int8"; }), HasSubstr("got fp32, want int8"));
+  EXPECT_THAT(refused([](TraceInfo& o) { o.max_length = 128; }), HasSubstr("another max-length: got 48, want 128"));
+  EXPECT_THAT(refused([](TraceInfo& o) { o.tokenizer = "t2"; }), HasSubstr("another tokenizer: got t1, want t2"));
+  EXPECT_THAT(refused([](TraceInfo& o) { o.precision_map = "x"; }), HasSubstr("another precision.json"));
 }
 
-TEST(Trace, RowsAreKnownByTheirTokens) {
+TEST(Trace, HashesRowsByTokens) {
   const std::vector<int32_t> a{101, 7, 102}, b{101, 8, 102}, swapped{101, 102, 7};
   EXPECT_EQ(row_hash_of(a), row_hash_of(std::vector(a)));
   EXPECT_NE(row_hash_of(a), row_hash_of(b));
@@ -228,7 +231,7 @@ TEST(Trace, RowsAreKnownByTheirTokens) {
   EXPECT_NE(rows_sha256(trace), before);
 }
 
-TEST(Trace, RowsCanBeSelected) {
+TEST(Trace, SelectsRows) {
   ExitTrace trace = random_trace({.rows = 5, .lte = true, .ramp = true});
   trace.row_hash = {1, 2, 3, 4, 5};
   trace.learned = {0, 1, 2, 2, 0};
@@ -249,7 +252,7 @@ TEST(Trace, RowsCanBeSelected) {
   EXPECT_EQ(part.ramp[3], trace.ramp[0]);
 }
 
-TEST(Trace, RowsOfOneModelCanBeJoined) {
+TEST(Trace, JoinsRowsOfOneModel) {
   ExitTrace first = random_trace({.rows = 3, .lte = true});
   first.row_hash = {1, 2, 3};
   ExitTrace second = random_trace({.rows = 2, .lte = true, .seed = 2});

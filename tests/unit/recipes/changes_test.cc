@@ -88,7 +88,7 @@ TEST(RecipeChanges, OfTheBatchSizeReachAStageThatTakesNoFlags) {
   EXPECT_EQ(after.stages[1].lr.value, before.stages[1].lr.value);
 }
 
-TEST(RecipeChanges, ThatMakeNoSenseAreErrorsOfTheCommandLine) {
+TEST(RecipeChanges, RejectsInvalidChangesAsUsageErrors) {
   const auto set = [](const std::string& text) {
     RecipeChanges changes;
     changes.set = {text};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings that follow from the model and the data.
-#include "exeunt/recipes/defaults.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "exeunt/recipes/train_plan.h"
 
 namespace exeunt {
 namespace {

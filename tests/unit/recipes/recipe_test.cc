@@ -87,7 +87,7 @@ TEST(Recipe, GivesAPolicyThatItsOwnModelCanRun) {
             "patience:3,tol=0.1");
 }
 
-TEST(Recipe, LaysItsHeadsOutOverALayer) {
+TEST(Recipe, LaysOutHeadsPerLayer) {
   const ModelSpec spec = small_spec();
   const ExitLayout plain = layout_of(shipped("plain"), spec, kTwo);
   ASSERT_EQ(plain.sites.size(), 1U);
@@ -132,7 +132,7 @@ std::string complaint(const std::string& name, const char* patch) {
   return std::string(error.what()) + " | " + error.hint();
 }
 
-TEST(Recipe, NamesTheNearestWordForAnUnknownOne) {
+TEST(Recipe, SuggestsTheNearestWord) {
   EXPECT_THAT(complaint("exeunt", R"({"polici":"full"})"), testing::HasSubstr("policy"));
   EXPECT_THAT(complaint("exeunt", R"({"heads":{"raeder":"own"}})"), testing::HasSubstr("reader"));
   EXPECT_THAT(complaint("exeunt", R"({"heads":{"reader":"ownn"}})"), testing::HasSubstr("own"));

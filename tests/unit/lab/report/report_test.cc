@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/sha256.h"
-#include "exeunt/policy/policy_grid.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 #include "lab/papers/reproduction.h"
