@@ -31,8 +31,8 @@ TextColumns text_columns(const AttachFlags& flags) {
   const UserColumns& columns = flags.job.labelled.columns;
   TextColumns out{
       .text = columns.text, .pair = columns.pair, .tab_pair = flags.tab_pair, .separator = columns.separator};
-  if (columns.format == UserFormat::csv) out.form = TextForm::csv;
-  if (!flags.format.empty()) out.form = text_form_named(flags.format);
+  if (columns.format == DataFormat::csv) out.form = DataFormat::csv;
+  if (!flags.format.empty()) out.form = data_format_named(flags.format);
   return out;
 }
 

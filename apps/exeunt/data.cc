@@ -243,7 +243,7 @@ void check_own(const Common& common, const CheckFlags& flags) {
 void run_check(const Common& common, const CheckFlags& flags) {
   std::error_code ignored;
   if (flags.paths.size() == 1 && std::filesystem::is_directory(flags.paths.front(), ignored)) {
-    const DataReport report = find_tasks(flags.paths.front());
+    const DataReport report = check_data(flags.paths.front());
     if (!report.tasks.empty()) return check_tasks(common, report, flags.paths.front());
   }
   check_own(common, flags);

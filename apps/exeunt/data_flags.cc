@@ -76,7 +76,7 @@ CLI::Option* add_separator_flag(CLI::App& verb, std::function<void(char)> take) 
 CLI::Option* add_separator_flag(CLI::App& verb, UserColumns& columns) {
   return add_separator_flag(verb, [&columns](char separator) {
     columns.separator = separator;
-    columns.format = UserFormat::csv;
+    columns.format = DataFormat::csv;
   });
 }
 

@@ -13,7 +13,6 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/certify/split.h"
 #include "exeunt/certify/uncertainty.h"
-#include "exeunt/eval/baseline_for.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/eval/sweep_table.h"

@@ -4,7 +4,7 @@
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/eval/folder_card.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/onnx_export.h"
 

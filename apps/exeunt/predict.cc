@@ -57,7 +57,7 @@ class LineSink {
 void run(const Common& common, const PredictFlags& flags) {
   PredictJob job = flags.job;
   if (!flags.shard.empty()) job.shard = parse_shard(flags.shard);
-  if (!flags.format.empty()) job.columns.form = text_form_named(flags.format);
+  if (!flags.format.empty()) job.columns.form = data_format_named(flags.format);
   job.form = form_for(common, flags);
   job.columns.keep = comma_list(flags.keep);
   if (job.shard && !job.columns.keep.empty())
@@ -128,7 +128,7 @@ void add_predict(CommandLine& line) {
   verb->add_option("--pair-column", flags->job.columns.pair, "Column of the second text");
   add_separator_flag(*verb, [&columns = flags->job.columns](char separator) {
     columns.separator = separator;
-    columns.form = TextForm::csv;
+    columns.form = DataFormat::csv;
   });
   verb->add_flag("--pair", flags->job.columns.tab_pair, "Plain text: each line holds two texts separated by a tab");
   verb->add_option("--task", flags->job.data.task, "Run on a split of a GLUE or ELUE task instead of FILE");

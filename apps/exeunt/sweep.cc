@@ -9,13 +9,13 @@ namespace exeunt::apps {
 namespace {
 
 // One row per checkpoint, one column per setting; the best of each setting is marked.
-void print_checkpoints(const std::vector<CheckpointRows>& all, Metric primary) {
+void print_checkpoints(const std::vector<Swept>& all, Metric primary) {
   std::vector<std::string> header{"checkpoint"};
   for (const SweepRow& row : all.front().rows) header.push_back(row.score.policy);
   std::vector<std::vector<std::string>> table;
-  const CheckpointRows* best = nullptr;
+  const Swept* best = nullptr;
   size_t best_setting = 0;
-  for (const CheckpointRows& one : all) {
+  for (const Swept& one : all) {
     std::vector<std::string> cells{one.checkpoint};
     for (size_t i = 0; i < one.rows.size(); ++i) {
       const double value = quality_of(one.rows[i].score, primary);
@@ -94,12 +94,10 @@ std::vector<Swept> run_sweep(const Common& common, const SweepFlags& flags, cons
 
 void show_checkpoints(const Common& common, const SweepFlags& flags, std::vector<Swept> all) {
   const Metric primary = primary_metric(all.front().measured->trace);
-  std::vector<CheckpointRows> rows;
-  for (Swept& swept : all) rows.push_back({.checkpoint = swept.checkpoint, .rows = std::move(swept.rows)});
-  mark_best(rows, primary);
-  if (!flags.csv.empty()) write_atomically(flags.csv, checkpoints_csv(rows));
-  if (common.json) return print_json({{"rows", checkpoints_json(rows)}});
-  print_checkpoints(rows, primary);
+  mark_best(all, primary);
+  if (!flags.csv.empty()) write_atomically(flags.csv, csv_of(checkpoints_json(all)));
+  if (common.json) return print_json({{"rows", checkpoints_json(all)}});
+  print_checkpoints(all, primary);
 }
 
 CLI::App* add_sweep_verb(CommandLine& line, SweepFlags& flags, std::function<void()> run) {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "exeunt/attach/cached_rows.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/half.h"
 #include "exeunt/base/parallel.h"
 
 namespace exeunt {
@@ -25,21 +25,17 @@ std::vector<size_t> order_of_epoch(size_t texts, uint64_t seed, int epoch) {
   return order;
 }
 
-// Serializes progress callbacks of several threads.
-class ProgressReporter {
+// A phase's progress bar, for several threads.
+class PhaseProgress {
  public:
-  ProgressReporter(const AttachOptions& options, std::string_view what, int64_t total)
-      : options_(options), what_(what), total_(total) {}
+  PhaseProgress(std::string what, int64_t total, const ProgressStyle& style) : bar_(std::move(what), total, style) {}
   void operator()(int64_t steps) {
-    if (!options_.advance) return;
     const std::scoped_lock lock(mutex_);
-    options_.advance(what_, steps, total_);
+    bar_.advance(steps);
   }
 
  private:
-  const AttachOptions& options_;
-  std::string_view what_;
-  int64_t total_;
+  Progress bar_;
   std::mutex mutex_ = {};
 };
 
@@ -48,6 +44,53 @@ HeadShape shape_of(const Engine& engine) {
   return {
       .hidden = engine.spec().hidden, .width = exits.width, .outputs = exits.outputs, .inner = exits.inner.value_or(0)};
 }
+
+struct LayerSpan {
+  int first = 1, last = 1;  // layers, from 1
+  [[nodiscard]] int count() const noexcept { return last - first + 1; }
+};
+
+// The rows of many texts after some layers of a model, as bf16: half the memory, and the same values whether they are
+// kept or computed again.
+class CachedRows {
+ public:
+  // Runs `texts` as deep as `depth` and keeps their rows after the layers of `span`.
+  CachedRows(Engine& engine, std::span<const Encoding> texts, LayerSpan span, int depth,
+             const std::function<void(int64_t)>& advance)
+      : hidden_(static_cast<size_t>(engine.spec().hidden)), span_(span) {
+    begins_.push_back(0);
+    for (const Encoding& text : texts) begins_.push_back(begins_.back() + text.ids.size());
+    rows_.resize(static_cast<size_t>(span.count()));
+    for (std::vector<uint16_t>& rows : rows_) rows.resize(begins_.back() * hidden_);
+    const auto keep = [&](size_t text, int layer, std::span<const float> rows) {
+      if (layer < span.first || layer > span.last) return;
+      uint16_t* out = rows_[static_cast<size_t>(layer - span.first)].data() + begins_[text] * hidden_;
+      for (size_t i = 0; i < rows.size(); ++i) out[i] = float_to_bf16(rows[i]);
+    };
+    logits_ = engine.layer_rows(texts, depth, keep, advance);
+  }
+
+  [[nodiscard]] TextRows at(size_t text, int layer) const noexcept {
+    const std::vector<uint16_t>& rows = rows_[static_cast<size_t>(layer - span_.first)];
+    return {.rows = rows.data() + begins_[text] * hidden_,
+            .tokens = static_cast<int>(begins_[text + 1] - begins_[text])};
+  }
+  // Of the last exit, [texts, outputs], where all layers were run.
+  [[nodiscard]] const std::vector<float>& logits() const noexcept { return logits_; }
+
+  [[nodiscard]] static size_t bytes(std::span<const Encoding> texts, int hidden, int layers) noexcept {
+    size_t tokens = 0;
+    for (const Encoding& text : texts) tokens += text.ids.size();
+    return tokens * static_cast<size_t>(hidden) * static_cast<size_t>(layers) * sizeof(uint16_t);
+  }
+
+ private:
+  size_t hidden_;
+  LayerSpan span_;
+  std::vector<size_t> begins_ = {};               // [texts + 1] first token of each text
+  std::vector<std::vector<uint16_t>> rows_ = {};  // of each layer, [tokens, hidden]
+  std::vector<float> logits_ = {};
+};
 
 // Some of the texts and their rows: `rows` holds those of all texts, or of these alone in this order.
 struct TextSlice {
@@ -112,10 +155,11 @@ class ExitTrainer {
   void train_cached(int together) {
     for (int last = layers_ - 1; last >= 1; last -= together) {
       const LayerSpan span{.first = std::max(1, last - together + 1), .last = last};
-      ProgressReporter report(options_, "running the model", static_cast<int64_t>(texts_.size()));
+      PhaseProgress report("running the model", static_cast<int64_t>(texts_.size()), options_.progress);
       const CachedRows rows(engine_, texts_, span, targets_ ? last : layers_, [&](int64_t texts) { report(texts); });
       if (!targets_) set_targets(rows.logits());
-      ProgressReporter heads(options_, "training exits", int64_t{span.count()} * static_cast<int64_t>(orders_.size()));
+      PhaseProgress heads("training exits", int64_t{span.count()} * static_cast<int64_t>(orders_.size()),
+                          options_.progress);
       parallel_for(span.count(), options_.threads, [&](int64_t nth) {
         Exit& exit = exits_[static_cast<size_t>(span.first - 1 + nth)];
         begin(exit);
@@ -134,10 +178,10 @@ class ExitTrainer {
   // model runs again in every epoch.
   void train_recomputing(size_t memory) {
     const auto all = static_cast<int64_t>(texts_.size());
-    ProgressReporter answering(options_, "running the model", all);
+    PhaseProgress answering("running the model", all, options_.progress);
     set_targets(engine_.layer_rows(
         texts_, layers_, [](size_t, int, std::span<const float>) {}, [&](int64_t texts) { answering(texts); }));
-    ProgressReporter report(options_, "training exits", all * static_cast<int64_t>(orders_.size()));
+    PhaseProgress report("training exits", all * static_cast<int64_t>(orders_.size()), options_.progress);
     const auto each_exit = [&](const auto& use) {
       parallel_for(static_cast<int64_t>(exits_.size()), options_.threads,
                    [&](int64_t nth) { use(exits_[static_cast<size_t>(nth)]); });
@@ -167,7 +211,7 @@ class ExitTrainer {
 
   // Pieces of whole batches, as many as fit into `memory`, one at least.
   template <class Use>
-  void for_slices(TextIndices order, size_t memory, ProgressReporter& report, const Use& use) {
+  void for_slices(TextIndices order, size_t memory, PhaseProgress& report, const Use& use) {
     const auto batch = static_cast<size_t>(options_.heads.batch);
     const LayerSpan span{.first = 1, .last = layers_ - 1};
     for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {

@@ -6,10 +6,10 @@
 
 #include <functional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "exeunt/attach/head_trainer.h"
+#include "exeunt/base/progress.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/model/checkpoint.h"
 
@@ -20,11 +20,9 @@ namespace exeunt {
 
 struct AttachOptions {
   HeadSettings heads = {};
-  int threads = 0;                     // 0 = one per processor; the result is the same for any number
-  size_t memory = size_t{1536} << 20;  // for rows and trainers; less memory, more passes, equal results
-  // Called while it works: steps done of `total` in a phase called `what` ("running the model", "training exits"), from
-  // any thread, one call at a time.
-  std::function<void(std::string_view what, int64_t steps, int64_t total)> advance = {};
+  int threads = 0;                                    // 0 = one per processor; the result is the same for any number
+  size_t memory = size_t{1536} << 20;                 // for rows and trainers; less memory, more passes, equal results
+  ProgressStyle progress = progress_on_stderr(true);  // of its phases, "running the model" and "training exits"; quiet
   // Called once with the last exit's logits [train, outputs], before training; may throw.
   std::function<void(std::span<const float> logits)> on_teacher_logits = {};
 };

@@ -9,8 +9,8 @@
 
 #include <unistd.h>
 
-#include "exeunt/attach/attach_record.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
 #include "exeunt/certify/calibrate_model.h"
@@ -20,11 +20,11 @@
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/resolve.h"
-#include "exeunt/eval/folder_card.h"
 #include "exeunt/eval/label_names.h"
+#include "exeunt/eval/make_trace.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -42,27 +42,36 @@ constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one 
 
 using Seconds = std::chrono::duration<double>;
 
-// A bar for each phase of the work, one after the other.
-class Phases {
- public:
-  explicit Phases(const Observer& observer) : observer_(observer) {}
-  void advance(std::string_view what, int64_t steps, int64_t total) {
-    if (!bar_ || what != what_ || result_ >= total_) {
-      bar_.reset();
-      what_ = what;
-      result_ = 0;
-      total_ = total;
-      bar_ = std::make_unique<Progress>(what_, total, observer_.progress);
-    }
-    result_ += steps;
-    bar_->advance(steps);
-  }
+constexpr const char* kAttachFile = "attach.json";
 
- private:
-  const Observer& observer_;
-  std::string what_ = {};
-  int64_t result_ = 0, total_ = 0;
-  std::unique_ptr<Progress> bar_ = {};
+// attach.json beside a model whose exits were attached: from which weights, texts and settings they were trained.
+struct AttachRecord {
+  std::string format = "exeunt.attach/1";
+  std::string weights = {};  // of the finished model
+  std::string texts = {};
+  int64_t rows = 0, learned = 0, chosen = 0, certified = 0, reported = 0;
+  int max_length = 0;
+  std::string engine = {}, precision = {};
+  HeadSettings heads = {};
+  std::string tool = {}, created = {};
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{"format", "`exeunt.attach/1`"}, self.format);
+    visit(Field{"weights", "SHA-256 of the finished model's weights, as model.safetensors has them"}, self.weights);
+    visit(Field{"texts", "SHA-256 over the files of texts"}, self.texts);
+    visit(Field{"rows", "Rows in these files"}, self.rows);
+    visit(Field{"learned", "Distinct training texts"}, self.learned);
+    visit(Field{"chosen", "… validation texts, which chose settings"}, self.chosen);
+    visit(Field{"certified", "… certification texts"}, self.certified);
+    visit(Field{"reported", "… test texts"}, self.reported);
+    visit(Field{"max_length", "Tokens of a text at most"}, self.max_length);
+    visit(Field{"engine", "Which ran the frozen model"}, self.engine);
+    visit(Field{"precision", "… and in which precision"}, self.precision);
+    HeadSettings::fields(self.heads, visit);
+    visit(Field{"tool", "Version of exeunt"}, self.tool);
+    visit(Field{"created", "RFC 3339"}, self.created);
+  }
 };
 
 // Whether the new folder may be written is better known before the work than after it. `force` replaces no folder but a
@@ -106,21 +115,8 @@ std::optional<Dataset> labelled_rows(const AttachJob& job, Checkpoint& model, co
   Dataset data = data_for({.data = job.labelled}, model, observer);
   model =
       model.with_labels(label_names(model.exits(), model.spec().family, job.labelled.columns.labels, data, observer));
-  if (!data.labelled) return data;
-  const Problem problem = model.exits().problem;
-  const bool sets = data.problem == Problem::multi_label, regression = problem == Problem::regression;
-  if (sets != (problem == Problem::multi_label)) {
-    throw Error(Code::bad_file,
-                fmt::format("the rows of {} have {}, and the model gives {}", data.where,
-                            sets ? "several labels" : "one label", sets ? "one" : "several at once"),
-                sets ? "" : "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
-  }
-  if (data.problem != problem) {
-    throw Error(Code::bad_file,
-                fmt::format("the model predicts {}, but {} holds {}", regression ? "a number" : "classes", data.where,
-                            regression ? "classes" : "numbers"));
-  }
-  if (!regression) reorder_labels(data, model.exits().labels);
+  require_same_problem(model, data);
+  if (data.labelled && data.problem != Problem::regression) reorder_labels(data, model.exits().labels);
   return data;
 }
 
@@ -150,39 +146,34 @@ void reorder(DrawnTexts& drawn, std::span<const size_t> order) {
   drawn.tokens = std::move(tokens);
 }
 
-// Texts that the model learned before tell little of how it does on new ones: they go to the front, to be learned.
-size_t put_known_first(const LearnedRows& learned, const Tokenizer& tokenizer, DrawnTexts& drawn) {
-  const auto known = [&](size_t text) {
-    for (const int64_t length : learned.max_lengths()) {
-      const Example& example = drawn.texts[text];
-      const bool same = drawn.tokens[text].ids.size() <= static_cast<size_t>(length) && !drawn.tokens[text].truncated;
-      const Overlap overlap = learned.overlap(
-          same ? drawn.tokens[text].ids
-               : tokenizer.encode(example.text, example.pair, {.max_length = static_cast<int>(length)}).ids);
-      if (overlap != Overlap::none) return true;
-    }
-    return false;
-  };
+// Texts that the model was trained on tell little of new ones: they go to the front, to train the exits. Returns how
+// many they are.
+size_t put_known_first(const LearnedRows& learned, const Tokenizer& tokenizer, int max_length, DrawnTexts& drawn) {
   std::vector<size_t> first, then;
-  for (size_t i = 0; i < drawn.texts.size(); ++i) (known(i) ? first : then).push_back(i);
-  const size_t count = first.size();
+  for (size_t i = 0; i < drawn.texts.size(); ++i) {
+    const Overlap overlap = overlap_of(learned, drawn.tokens[i], max_length, [&](int length) {
+      return tokenizer.encode(drawn.texts[i].text, drawn.texts[i].pair, {.max_length = length});
+    });
+    (overlap == Overlap::none ? then : first).push_back(i);
+  }
+  const size_t known = first.size();
   first.insert(first.end(), then.begin(), then.end());
   reorder(drawn, first);
-  return count;
+  return known;
 }
 
-void say_overlap(const LearnedRows& learned, std::span<const Encoding> certify, const Observer& observer) {
+void report_overlap(const LearnedRows& learned, std::span<const Encoding> certify, const Observer& observer) {
   size_t inside = 0;
   for (const Encoding& text : certify) inside += learned.overlap(text.ids) == Overlap::none ? 0 : 1;
   const double share = static_cast<double>(inside) / static_cast<double>(certify.size());
   if (share < 0.05) return;
-  observer.notice(fmt::format(
-      "{:.0f} % of the texts that certify are part of a learned text or contain one: on texts that are not, "
-      "more answers may differ",
-      100 * share));
+  observer.notice(
+      fmt::format("{:.0f} % of the certification texts overlap with training texts: on texts that do not, more answers "
+                  "may differ",
+                  100 * share));
 }
 
-// The smallest and largest value, with a little room where they are equal.
+// The smallest and largest value at full depth.
 std::pair<double, double> values_range(const ExitTrace& trace) {
   std::pair<double, double> range{INFINITY, -INFINITY};
   for (size_t row = 0; row < trace.rows; ++row) {
@@ -292,7 +283,7 @@ class AttachFlow {
     result_.distinct = drawn_.distinct;
     result_.max_length = options.max_length;
     learned_ = learned_in(source_.folder());
-    const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, drawn_) : 0;
+    const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, options.max_length, drawn_) : 0;
     const double max_drop = job_.plan.max_drops.front();
     const RiskTest test{
         .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
@@ -337,15 +328,14 @@ class AttachFlow {
     result_.engine = engine.name();
     result_.threads = engine.threads();
     result_.problem = finished_.exits().problem;
-    Phases phases(observer_);
-    const std::vector<AttachedExit> exits = train_exits(
-        engine, learned(), held_out().first(result_.parts.fit),
-        {.heads = heads(),
-         .threads = job_.texts.threads,
-         .memory = memory_for_rows(),
-         .advance = [&](std::string_view what, int64_t steps, int64_t total) { phases.advance(what, steps, total); },
-         .on_teacher_logits =
-             [&](std::span<const float> logits) { require_different_answers(logits, finished_.exits()); }});
+    const std::vector<AttachedExit> exits = train_exits(engine, learned(), held_out().first(result_.parts.fit),
+                                                        {.heads = heads(),
+                                                         .threads = job_.texts.threads,
+                                                         .memory = memory_for_rows(),
+                                                         .progress = observer_.progress,
+                                                         .on_teacher_logits = [&](std::span<const float> logits) {
+                                                           require_different_answers(logits, finished_.exits());
+                                                         }});
     model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
   }
 
@@ -387,7 +377,7 @@ class AttachFlow {
     result_.calibration = std::move(certified.calibration);
     data_ = std::move(certified.data);
     const DropOutcome& first = result_.calibration.outcomes.front();
-    if (str(first.policy) == "full") {
+    if (first.policy.rule == PolicySpec{}.rule) {
       observer_.notice(fmt::format(
           "no exit can be used within {:g} %: every text runs all layers; more texts make better exits, and a larger "
           "--max-drop allows more",
@@ -396,7 +386,7 @@ class AttachFlow {
     result_.exits = exit_reports(fp32_.report);
     result_.full = score_of(fp32_.report, PolicySpec{});
     remember_learned();
-    say_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
+    report_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
   }
 
   // Beside what the model had learned before.
@@ -520,8 +510,8 @@ AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_dr
   const auto least_held_out = static_cast<size_t>(std::ceil(static_cast<double>(needed + 1) / kHeldOutShares.certify));
   if (known > 0 && texts - known < least_held_out) {
     throw Error(Code::failure,
-                fmt::format("the model has learned {} of the {} texts already, and {} new ones are needed to certify",
-                            known, texts, least_held_out),
+                fmt::format("the model was trained on {} of the {} texts; certification needs {} others", known, texts,
+                            least_held_out),
                 "bring texts that it was not trained on");
   }
   const double least = std::max(static_cast<double>(needed + 1) / kHeldOutShares.certify / kMostHeldOut,

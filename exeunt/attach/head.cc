@@ -10,30 +10,6 @@
 namespace exeunt {
 namespace {
 
-size_t part_size(const HeadShape& shape, HeadArray::Part part) {
-  const auto hidden = static_cast<size_t>(shape.hidden), width = static_cast<size_t>(shape.width),
-             outputs = static_cast<size_t>(shape.outputs), inner = static_cast<size_t>(shape.inner);
-  const size_t after_pooler = inner > 0 ? inner : outputs;
-  switch (part) {
-    case HeadArray::query:
-      return hidden;
-    case HeadArray::pooler:
-      return width * 2 * hidden;
-    case HeadArray::pooler_bias:
-      return width;
-    case HeadArray::classifier:
-      return after_pooler * width;
-    case HeadArray::classifier_bias:
-      return after_pooler;
-    case HeadArray::inner:
-      return outputs * inner;
-    case HeadArray::inner_bias:
-      return inner > 0 ? outputs : 0;
-  }
-  check(false, "a known part of a head");
-  return 0;
-}
-
 void softmax_of(std::span<float> scores) {
   const float largest = *std::max_element(scores.begin(), scores.end());
   float sum = 0;
@@ -53,24 +29,83 @@ void through_tanh(std::span<const float> value, std::span<float> gradient) {
   for (size_t i = 0; i < value.size(); ++i) gradient[i] *= 1.0F - value[i] * value[i];
 }
 
+std::byte* room(Region& region, size_t bytes) {
+  if (region.size() < bytes) region = Region(bytes, "matrix products");
+  return region.data();
+}
+
+// out [columns, rows] of `from` [rows, columns]. In squares, so that both sides stay in the cache.
+void transpose(const float* from, size_t stride, size_t rows, size_t columns, std::vector<float>& out) {
+  constexpr size_t kSide = 16;
+  out.resize(rows * columns);
+  for (size_t r = 0; r < rows; r += kSide) {
+    for (size_t c = 0; c < columns; c += kSide) {
+      const size_t last_row = std::min(rows, r + kSide), last_column = std::min(columns, c + kSide);
+      for (size_t j = c; j < last_column; ++j) {
+        for (size_t i = r; i < last_row; ++i) out[j * rows + i] = from[i * stride + j];
+      }
+    }
+  }
+}
+
+// out[r] = Σ_t rows[t, r], in the order of t.
+void sum_rows(const float* rows, size_t count, std::span<float> out) {
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (size_t t = 0; t < count; ++t) {
+    const float* row = rows + t * out.size();
+    for (size_t i = 0; i < out.size(); ++i) out[i] += row[i];
+  }
+}
+
 }  // namespace
 
-HeadArray::HeadArray(const HeadShape& shape) : shape_(shape) {
-  begins_.push_back(0);
-  for (int part = 0; part < kParts; ++part) {
-    begins_.push_back(begins_.back() + part_size(shape, static_cast<Part>(part)));
+void Products::times_transposed(const Sizes& sizes, const float* a, const float* b, std::span<const float> bias,
+                                float* out) {
+  const auto [m, n, k] = sizes;
+  if (bias.empty()) {
+    if (zeros_.size() < static_cast<size_t>(n)) zeros_.resize(static_cast<size_t>(n), 0.0F);
+    bias = zeros_;
   }
+  PackedWeight weight{.precision = Precision::fp32, .inputs = k, .outputs = n};
+  std::byte* packed = room(weight_, kernels_.packed_bytes(Precision::fp32, k, n));
+  kernels_.pack_weight(weight, b, bias.data(), packed);
+  weight.data = packed;
+  const Operand input{.precision = Precision::fp32,
+                      .rows = m,
+                      .columns = k,
+                      .data = room(operand_, kernels_.operand_bytes(Precision::fp32, m, k))};
+  kernels_.pack_rows(a, static_cast<size_t>(k), input, 0, m);
+  kernels_.multiply({.weight = &weight,
+                     .input = input,
+                     .finish = Finish::store,
+                     .out = out,
+                     .stride = static_cast<size_t>(n),
+                     .row = 0,
+                     .rows = m,
+                     .panel = 0,
+                     .panels = panels_of(kernels_, weight)});
+}
+
+void Products::transposed_times(const Sizes& sizes, const float* a, const float* b, float* out) {
+  const auto m = static_cast<size_t>(sizes.m), n = static_cast<size_t>(sizes.n), k = static_cast<size_t>(sizes.k);
+  transpose(a, m, k, m, left_);
+  transpose(b, n, k, n, right_);
+  times_transposed(sizes, left_.data(), right_.data(), {}, out);
+}
+
+void Products::times(const Sizes& sizes, const float* a, const float* b, size_t stride, float* out) {
+  transpose(b, stride, static_cast<size_t>(sizes.k), static_cast<size_t>(sizes.n), right_);
+  times_transposed(sizes, a, right_.data(), {}, out);
+}
+
+HeadArray::HeadArray(const HeadShape& shape) : shape_(shape), begins_{0} {
+  const auto hidden = static_cast<size_t>(shape.hidden), width = static_cast<size_t>(shape.width),
+             outputs = static_cast<size_t>(shape.outputs), middle = static_cast<size_t>(shape.inner);
+  const size_t first = middle > 0 ? middle : outputs;  // outputs of the classifier's first matrix
+  for (const size_t size : {/*query*/ hidden, /*pooler*/ width * 2 * hidden, width, /*classifier*/ first * width, first,
+                            /*inner*/ outputs * middle, middle > 0 ? outputs : 0})
+    begins_.push_back(begins_.back() + size);
   values_.resize(begins_.back(), 0.0F);
-}
-
-std::span<float> HeadArray::part(Part part) noexcept {
-  const auto p = static_cast<size_t>(part);
-  return std::span(values_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
-}
-
-std::span<const float> HeadArray::part(Part part) const noexcept {
-  const auto p = static_cast<size_t>(part);
-  return std::span(values_).subspan(begins_[p], begins_[p + 1] - begins_[p]);
 }
 
 HeadPass::HeadPass(const HeadShape& shape, const Kernels& kernels)
@@ -119,20 +154,16 @@ std::span<const float> HeadPass::forward(const HeadArray& weights, std::span<con
   dropped_ = pooled_;
   for (size_t i = 0; i < keep.size(); ++i) dropped_[i] *= keep[i];
   logits_.resize(texts.size() * outputs);
-  if (shape_.inner > 0) {
-    between_.resize(texts.size() * static_cast<size_t>(shape_.inner));
-    products_.times_transposed({count, shape_.inner, shape_.width}, dropped_.data(),
-                               weights.part(HeadArray::classifier).data(), weights.part(HeadArray::classifier_bias),
-                               between_.data());
-    kernels_.tanh(between_.data(), count * shape_.inner);
-    products_.times_transposed({count, shape_.outputs, shape_.inner}, between_.data(),
-                               weights.part(HeadArray::inner).data(), weights.part(HeadArray::inner_bias),
-                               logits_.data());
-  } else {
-    products_.times_transposed({count, shape_.outputs, shape_.width}, dropped_.data(),
-                               weights.part(HeadArray::classifier).data(), weights.part(HeadArray::classifier_bias),
-                               logits_.data());
-  }
+  between_.resize(texts.size() * static_cast<size_t>(shape_.inner));
+  const bool inner = shape_.inner > 0;
+  products_.times_transposed({count, inner ? shape_.inner : shape_.outputs, shape_.width}, dropped_.data(),
+                             weights.part(HeadArray::classifier).data(), weights.part(HeadArray::classifier_bias),
+                             inner ? between_.data() : logits_.data());
+  if (!inner) return logits_;
+  kernels_.tanh(between_.data(), count * shape_.inner);
+  products_.times_transposed({count, shape_.outputs, shape_.inner}, between_.data(),
+                             weights.part(HeadArray::inner).data(), weights.part(HeadArray::inner_bias),
+                             logits_.data());
   return logits_;
 }
 

@@ -9,7 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "exeunt/attach/products.h"
+#include "exeunt/engine/cpu/cpu_kernels.h"
+#include "exeunt/engine/cpu/region.h"
 
 namespace exeunt {
 
@@ -30,8 +31,12 @@ class HeadArray {
   // Each as in the checkpoint: rows are outputs.
   enum Part { query, pooler, pooler_bias, classifier, classifier_bias, inner, inner_bias };
   static constexpr int kParts = 7;
-  [[nodiscard]] std::span<float> part(Part part) noexcept;
-  [[nodiscard]] std::span<const float> part(Part part) const noexcept;  // empty for an fc2 that is not there
+  [[nodiscard]] std::span<float> part(Part part) noexcept {
+    return all().subspan(begins_[part], begins_[part + 1] - begins_[part]);
+  }
+  [[nodiscard]] std::span<const float> part(Part part) const noexcept {  // empty for an fc2 that is not there
+    return all().subspan(begins_[part], begins_[part + 1] - begins_[part]);
+  }
 
  private:
   HeadShape shape_;
@@ -43,6 +48,27 @@ class HeadArray {
 struct TextRows {
   const uint16_t* rows = nullptr;
   int tokens = 0;
+};
+
+// Matrix products by the engine's fp32 kernels. For one thread: it keeps its buffers.
+class Products {
+ public:
+  explicit Products(const Kernels& kernels) : kernels_(kernels) {}
+
+  // out [m, n] = a [m, k] · b [n, k]ᵀ + bias [n]; an empty bias is zero.
+  struct Sizes {
+    int m, n, k;
+  };
+  void times_transposed(const Sizes& sizes, const float* a, const float* b, std::span<const float> bias, float* out);
+  // out [m, n] = a [k, m]ᵀ · b [k, n]
+  void transposed_times(const Sizes& sizes, const float* a, const float* b, float* out);
+  // out [m, n] = a [m, k] · b [k, n], the rows of b `stride` apart
+  void times(const Sizes& sizes, const float* a, const float* b, size_t stride, float* out);
+
+ private:
+  const Kernels& kernels_;
+  Region weight_ = {}, operand_ = {};
+  std::vector<float> zeros_ = {}, left_ = {}, right_ = {};
 };
 
 // Forward and backward pass of one head. Keeps its buffers, so it is for one thread.

@@ -23,6 +23,7 @@ class Model {
 
   // The policy with this text, resolved as at opening; null: the model's own. Throws Error (usage).
   [[nodiscard]] std::shared_ptr<const BoundPolicy> policy_named(const char* text);
+  [[nodiscard]] const ExitLayout& exits() const noexcept { return classifier.checkpoint().exits(); }
 
   Classifier classifier;
   std::string policy, precision, engine, promise;

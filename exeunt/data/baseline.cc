@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
-#include "exeunt/data/class_report.h"
 
 namespace exeunt {
 namespace {
@@ -49,10 +49,7 @@ std::vector<std::string> words_of(std::string_view text) {
     if (!word.empty() && words.size() < kMostWords) words.push_back(' ' + word + ' ');
     word.clear();
   };
-  for (char c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    in_word(c) ? word.push_back(c) : end();
-  }
+  for (const char c : lower(text)) in_word(c) ? word.push_back(c) : end();
   end();
   return words;
 }
@@ -80,18 +77,32 @@ void shuffle(std::vector<size_t>& order, uint64_t seed) {
   }
 }
 
-// A label index or a value for each example; of multi_label [examples, labels], 1 for each that a row has.
 std::vector<float> gold_of(const Dataset& data) {
   std::vector<float> out;
-  for (const Example& example : data.examples) {
-    if (data.problem != Problem::multi_label) {
-      out.push_back(example.gold);
-      continue;
-    }
-    out.resize(out.size() + data.labels.size(), 0.0F);
-    for (const int label : example.given) out[out.size() - data.labels.size() + static_cast<size_t>(label)] = 1;
-  }
+  for (const Example& example : data.examples) append_gold(data, example, out);
   return out;
+}
+
+// Enough for a baseline, and few enough to stay in memory: evenly from all of them.
+Dataset some_rows(const Dataset& data) {
+  constexpr size_t kMostRows = 20000;
+  Dataset out = data;
+  if (data.examples.size() <= kMostRows) return out;
+  out.examples.clear();
+  for (size_t i = 0; i < kMostRows; ++i) out.examples.push_back(data.examples[i * data.examples.size() / kMostRows]);
+  return out;
+}
+
+std::string majority_name(Problem problem) {
+  switch (problem) {
+    case Problem::classification:
+      break;
+    case Problem::multi_label:
+      return "majority set";
+    case Problem::regression:
+      return "mean of the labels";
+  }
+  return "majority class";
 }
 
 }  // namespace
@@ -124,17 +135,21 @@ void LinearModel::logits_of(const Terms& terms, std::vector<float>& out) const {
 }
 
 void LinearModel::take_gradient(std::vector<float>& out, const float* gold) const {
-  if (problem_ == Problem::regression) {
-    out[0] -= *gold;
-  } else if (problem_ == Problem::multi_label) {
-    for (size_t k = 0; k < width_; ++k) out[k] = 1 / (1 + std::exp(-out[k])) - gold[k];
-  } else {
-    const float top = *std::max_element(out.begin(), out.end());
-    float sum = 0;
-    for (float& value : out) sum += value = std::exp(value - top);
-    for (float& value : out) value /= sum;
-    out[static_cast<size_t>(*gold)] -= 1;
+  switch (problem_) {
+    case Problem::classification:
+      break;
+    case Problem::multi_label:
+      for (size_t k = 0; k < width_; ++k) out[k] = 1 / (1 + std::exp(-out[k])) - gold[k];
+      return;
+    case Problem::regression:
+      out[0] -= *gold;
+      return;
   }
+  const float top = *std::max_element(out.begin(), out.end());
+  float sum = 0;
+  for (float& value : out) sum += value = std::exp(value - top);
+  for (float& value : out) value /= sum;
+  out[static_cast<size_t>(*gold)] -= 1;
 }
 
 // AdaGrad with one step size per bucket: what is rare takes larger steps.
@@ -198,74 +213,52 @@ std::vector<float> LinearModel::answers(const Dataset& data) const {
   std::vector<float> answers, out(width_);
   for (const Example& example : data.examples) {
     logits_of(terms_of(example), out);
-    if (problem_ == Problem::multi_label) {
-      for (const float value : out) answers.push_back(value > 0 ? 1.0F : 0.0F);
-      continue;
+    switch (problem_) {
+      case Problem::classification:
+        answers.push_back(static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
+        break;
+      case Problem::multi_label:
+        for (const float value : out) answers.push_back(value > 0 ? 1.0F : 0.0F);
+        break;
+      case Problem::regression:
+        answers.push_back(out[0] * scale_ + centre_);
+        break;
     }
-    answers.push_back(problem_ == Problem::regression
-                          ? out[0] * scale_ + centre_
-                          : static_cast<float>(std::max_element(out.begin(), out.end()) - out.begin()));
   }
   return answers;
 }
 
-float majority_answer(const Dataset& train) {
-  check(!train.examples.empty(), "rows have a usual answer");
+std::vector<float> majority_answer(const Dataset& train) {
+  check(!train.examples.empty(), "rows have a majority answer");
   if (train.problem == Problem::regression) {
     double sum = 0;
     for (const Example& example : train.examples) sum += example.gold;
-    return static_cast<float>(sum / static_cast<double>(train.examples.size()));
+    return {static_cast<float>(sum / static_cast<double>(train.examples.size()))};
   }
-  std::vector<int64_t> counts(train.labels.size(), 0);
-  for (const Example& example : train.examples) ++counts[static_cast<size_t>(example.gold)];
-  return static_cast<float>(std::max_element(counts.begin(), counts.end()) - counts.begin());
-}
-
-std::vector<float> majority_set(const Dataset& train) {
-  check(train.problem == Problem::multi_label && !train.examples.empty(), "rows have a usual set of labels");
-  std::map<std::vector<int>, int64_t> counts;
-  for (const Example& example : train.examples) ++counts[example.given];
-  const auto most =
-      std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  std::vector<float> out(train.labels.size(), 0.0F);
-  for (const int label : most->first) out[static_cast<size_t>(label)] = 1;
+  const bool sets = train.problem == Problem::multi_label;
+  std::map<std::vector<int>, std::pair<int64_t, const Example*>> counts;  // rows, and one of them
+  for (const Example& example : train.examples) {
+    auto& [rows, one] = counts[sets ? example.given : std::vector{static_cast<int>(example.gold)}];
+    ++rows;
+    one = &example;
+  }
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+  std::vector<float> out;
+  append_gold(train, *most->second.second, out);
   return out;
 }
-
-namespace {
-
-// Enough for a baseline, and few enough to stay in memory: evenly from all of them.
-Dataset some_rows(const Dataset& data) {
-  constexpr size_t kMostRows = 20000;
-  Dataset out = data;
-  if (data.examples.size() <= kMostRows) return out;
-  out.examples.clear();
-  for (size_t i = 0; i < kMostRows; ++i) out.examples.push_back(data.examples[i * data.examples.size() / kMostRows]);
-  return out;
-}
-
-std::vector<BaselineScore> set_baseline(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
-  const auto decisions = [](const std::vector<float>& given) {
-    std::vector<uint8_t> out;
-    for (const float one : given) out.push_back(one == 1 ? 1 : 0);
-    return out;
-  };
-  const std::vector<uint8_t> gold = decisions(gold_of(data)), usual = decisions(majority_set(train));
-  std::vector<uint8_t> always;
-  for (size_t row = 0; row < data.examples.size(); ++row) always.insert(always.end(), usual.begin(), usual.end());
-  const std::vector<uint8_t> learned = decisions(LinearModel(some_rows(train)).answers(data));
-  return {{"majority set", score_sets(metrics, always, gold, data.labels.size())},
-          {"linear model", score_sets(metrics, learned, gold, data.labels.size())}};
-}
-
-}  // namespace
 
 std::vector<BaselineScore> baseline(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
-  if (train.problem == Problem::multi_label) return set_baseline(train, data, metrics);
-  const std::vector<float> gold = gold_of(data);
-  const std::vector<float> usual(gold.size(), majority_answer(train));
-  return {{train.problem == Problem::regression ? "mean of the labels" : "majority class", score(metrics, usual, gold)},
-          {"linear model", score(metrics, LinearModel(some_rows(train)).answers(data), gold)}};
+  const std::vector<float> gold = gold_of(data), majority = majority_answer(train);
+  std::vector<float> always;
+  for (size_t row = 0; row < data.examples.size(); ++row) always.insert(always.end(), majority.begin(), majority.end());
+  const auto scores = [&](const std::vector<float>& answers) {
+    return train.problem == Problem::multi_label ? score_sets(metrics, answers, gold, data.labels.size())
+                                                 : score(metrics, answers, gold);
+  };
+  return {{majority_name(train.problem), scores(always)},
+          {"linear model", scores(LinearModel(some_rows(train)).answers(data))}};
 }
 
 std::vector<std::string> baseline_lines(const std::vector<BaselineScore>& baseline) {

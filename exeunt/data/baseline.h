@@ -46,13 +46,12 @@ class LinearModel {
   std::vector<float> weights_;    // [buckets, width], then [width] biases
 };
 
-// The label most rows have, or the mean of a regression's values. Not for multi_label.
-[[nodiscard]] float majority_answer(const Dataset& train);
-// The set of labels most rows have, the first among equals: [labels] 1 or 0.
-[[nodiscard]] std::vector<float> majority_set(const Dataset& train);
+// The label or the set of labels that most rows have, the first among equals, or the mean of a regression's values, as
+// append_gold() has them.
+[[nodiscard]] std::vector<float> majority_answer(const Dataset& train);
 
 struct BaselineScore {
-  std::string name;  // "majority class", "majority set", "linear model"
+  std::string name;  // "majority class", "majority set", "mean of the labels", "linear model"
   std::vector<Score> metrics;
 };
 

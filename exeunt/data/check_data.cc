@@ -146,24 +146,10 @@ bool DataReport::broken() const noexcept {
   return std::any_of(tasks.begin(), tasks.end(), [](const auto& task) { return task.state() == DataState::broken; });
 }
 
-DataReport find_tasks(const fs::path& folder) {
+DataReport check_data(const fs::path& folder) {
   DataReport report;
   collect(folder, 0, report.tasks);
   return report;
-}
-
-DataReport check_data(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) {
-    if (!path_exists(folder)) throw_bad_file(folder.string(), "no such folder");
-    throw_bad_file(folder.string(), "got a file, want a folder of GLUE or ELUE tasks");
-  }
-  DataReport report = find_tasks(folder);
-  if (!report.tasks.empty()) return report;
-  std::set<std::string_view> names;
-  for (const Task& task : all_tasks()) names.insert(task.folders.begin(), task.folders.end());
-  throw Error(Code::bad_file, fmt::format("{}: no task folder found", folder.string()),
-              fmt::format("folders are named {}", fmt::join(names, ", ")));
 }
 
 }  // namespace exeunt

@@ -53,10 +53,7 @@ struct DataReport {
 };
 
 // `folder` is a task's folder, one that contains task folders, or one above such folders. A folder name that GLUE and
-// ELUE share is assigned to the suite whose sizes fit better. Throws Error bad_file if no task is found at all.
+// ELUE share is assigned to the suite whose sizes fit better. No task in the report: there is none.
 [[nodiscard]] DataReport check_data(const std::filesystem::path& folder);
-
-// The same, with no task in the report if there is none.
-[[nodiscard]] DataReport find_tasks(const std::filesystem::path& folder);
 
 }  // namespace exeunt

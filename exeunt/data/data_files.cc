@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/gunzip.h"
 #include "exeunt/data/dataset.h"
@@ -41,8 +42,8 @@ std::vector<DataFile> files_in(const fs::path& folder) {
     }
   }
   if (!tables.empty()) return tables;
-  const auto split = [](const std::string& name) { return name == "train" || name == "test" || name == "dev"; };
-  if (std::any_of(folders.begin(), folders.end(), split)) {
+  const auto is_split = [](const std::string& name) { return name == "train" || name == "test" || name == "dev"; };
+  if (std::any_of(folders.begin(), folders.end(), is_split)) {
     throw Error(
         Code::usage, fmt::format("{}: got a folder of splits, {}", folder.string(), fmt::join(folders, ", ")),
         fmt::format("name one of them: --data {}, with --eval-data for another", (folder / folders.back()).string()));
@@ -57,25 +58,13 @@ std::vector<DataFile> files_in(const fs::path& folder) {
 
 }  // namespace
 
-std::optional<UserFormat> format_of(const fs::path& path) {
-  const fs::path plain = path.extension() == kPacked ? path.stem() : path;
-  const std::string ending = plain.extension().string();
-  if (ending == ".csv") return UserFormat::csv;
-  if (ending == ".tsv") return UserFormat::tsv;
-  if (ending == ".jsonl" || ending == ".ndjson") return UserFormat::jsonl;
-  return std::nullopt;
-}
-
 std::vector<DataFile> data_files(const std::string& name) {
   std::error_code ignored;
   if (fs::is_directory(name, ignored)) return files_in(name);
   if (path_exists(name) || name.find(',') == std::string::npos) return {{name}};
   std::vector<DataFile> out;
-  for (std::string_view rest = name; !rest.empty();) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    if (comma > 0) out.push_back({std::string(rest.substr(0, comma))});
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
+  for (const std::string_view part : split(name, ','))
+    if (!part.empty()) out.push_back({std::string(part)});
   return out;
 }
 

@@ -5,24 +5,19 @@
 
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "exeunt/base/files.h"
+#include "exeunt/data/rows.h"
 
 namespace exeunt {
-
-enum class UserFormat { csv, tsv, jsonl };
 
 struct DataFile {
   std::filesystem::path path;
   std::string label = {};  // of a whole file that is one text; empty: a table
 };
-
-// The format by the ending, also before .gz; nothing for others.
-[[nodiscard]] std::optional<UserFormat> format_of(const std::filesystem::path& path);
 
 // `name` is a file; several, separated by commas; a folder of tables; or a folder whose folders are labels and hold
 // texts (*.txt), one in each file. In the order of their names. Throws Error if there is none.

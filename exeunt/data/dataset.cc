@@ -120,7 +120,7 @@ Dataset SplitReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
   out_.labelled = file_.label.wanted();
   out_.labels = task_.labels;
   out_.range = task_.range;
-  RowReader reader(bytes, where_, RowFormat::tsv);
+  RowReader reader(bytes, where_, DataFormat::tsv);
   Row row;
   int64_t index = 0;
   int64_t blanks = 0;  // empty lines just read: ignored at the end of a file, short rows anywhere else
@@ -156,6 +156,15 @@ Dataset SplitReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
 }
 
 }  // namespace
+
+void append_gold(const Dataset& data, const Example& example, std::vector<float>& gold) {
+  const bool sets = data.problem == Problem::multi_label;
+  if (!sets || std::isnan(example.gold))
+    return gold.resize(gold.size() + (sets ? data.labels.size() : 1), example.gold);
+  const size_t begin = gold.size();
+  gold.resize(begin + data.labels.size(), 0.0F);
+  for (const int label : example.given) gold[begin + static_cast<size_t>(label)] = 1;
+}
 
 Dataset parse_split(const Task& task, Split split, std::string_view bytes, const std::string& where,
                     const OnBadRow& on_bad_row) {
@@ -200,26 +209,18 @@ Dataset read_split(const Task& task, Split split, const fs::path& folder, const 
 void reorder_labels(Dataset& data, const std::vector<std::string>& labels) {
   if (data.problem == Problem::regression || data.labels == labels) return;
   const LabelIndex index(labels);
+  std::vector<float> moved(data.labels.size(), std::numeric_limits<float>::quiet_NaN());  // of labels that occur
   for (Example& example : data.examples) {
-    if (data.problem != Problem::multi_label) break;
-    for (int& label : example.given)
-      label = static_cast<int>(index.gold(data.labels[static_cast<size_t>(label)],
-                                          fmt::format("{}: row {}", data.where, example.index + 1)));
+    const auto place = [&](auto label) {
+      float& now = moved[static_cast<size_t>(label)];
+      if (std::isnan(now))
+        now = index.gold(data.labels[static_cast<size_t>(label)],
+                         fmt::format("{}: row {}", data.where, example.index + 1));
+      return now;
+    };
+    for (int& label : example.given) label = static_cast<int>(place(label));
     std::sort(example.given.begin(), example.given.end());
-  }
-  if (data.problem == Problem::multi_label) {
-    data.labels = labels;
-    return;
-  }
-  std::vector<float> moved;  // per old label, its new index, computed on demand
-  moved.assign(data.labels.size(), std::numeric_limits<float>::quiet_NaN());
-  for (Example& example : data.examples) {
-    if (std::isnan(example.gold)) continue;
-    const auto old = static_cast<size_t>(example.gold);
-    if (std::isnan(moved[old])) {
-      moved[old] = index.gold(data.labels[old], fmt::format("{}: row {}", data.where, example.index + 1));
-    }
-    example.gold = moved[old];
+    if (data.problem == Problem::classification && !std::isnan(example.gold)) example.gold = place(example.gold);
   }
   data.labels = labels;
 }

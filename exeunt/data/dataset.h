@@ -43,6 +43,10 @@ struct Dataset {
   std::string where;                 // the file, for messages
 };
 
+// Appends the gold of a row: its label's index or its value; of multi_label 1 for each label that it has, else 0; NaN
+// where it is not known.
+void append_gold(const Dataset& data, const Example& example, std::vector<float>& gold);
+
 // Called for an unusable row, which is then skipped and counted. Without it the first such row is an Error.
 using OnBadRow = std::function<void(const Error&)>;
 

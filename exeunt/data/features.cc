@@ -6,7 +6,11 @@
 #include <cmath>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/base/parallel.h"
+#include "exeunt/base/safetensors.h"
+#include "exeunt/base/suggest.h"
 
 namespace exeunt {
 namespace {
@@ -22,6 +26,55 @@ FeatureInfo describe(const Dataset& data, const FeatureOptions& options) {
           .split = data.split,
           .labels = data.labels,
           .max_length = options.max_length};
+}
+
+constexpr std::string_view kFeatureFormat = "exeunt.features/1";
+constexpr int kLongestRow = 1 << 20;
+const auto kTensors = {"ids", "types", "offsets", "gold", "index", "sets"};  // the last where rows have several labels
+
+FeatureInfo read_info(const TensorSet& set, const std::string& where) {
+  Json fields = Json::object();
+  for (const auto& [name, value] : set.metadata) fields[name] = value;
+  JsonObject object(fields, where + ": __metadata__");
+  if (const std::string format = object.string("format"); format != kFeatureFormat) {
+    object.fail("format", fmt::format("'{}'", format.substr(0, 64)), fmt::format("'{}'", kFeatureFormat));
+  }
+  FeatureInfo info;
+  info.tokenizer = object.string("tokenizer");
+  info.data = object.string("data");
+  info.task = object.string("task");
+  info.split = object.string("split");
+  const std::string length = object.string("max_length");
+  const auto number = number_of<int>(length);
+  if (!number || *number < 1 || *number > kLongestRow) {
+    object.fail("max_length", length.substr(0, 16), fmt::format("a whole number from 1 to {}", kLongestRow));
+  }
+  info.max_length = *number;
+  const Json labels = {{"labels", parse_json(object.string("labels"), object.where() + ": field 'labels'")}};
+  info.labels = JsonObject(labels, object.where()).strings("labels");
+  object.finish();
+  return info;
+}
+
+Features features_of(const TensorSet& set, const std::string& where) {
+  const std::vector<std::string> known(kTensors.begin(), kTensors.end());
+  for (const auto& [name, view] : set.tensors) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw_bad_file(where, Hint{suggestion(name, known)}, "unknown tensor '{}'", name);
+    }
+  }
+  Features out;
+  out.info = read_info(set, where);
+  out.ids = list_in<int32_t>(set, where, "ids", DType::i32);
+  out.types = list_in<uint8_t>(set, where, "types", DType::u8, static_cast<int64_t>(out.ids.size()));
+  out.gold = list_in<float>(set, where, "gold", DType::f32);
+  const auto rows = static_cast<int64_t>(out.gold.size());
+  out.index = list_in<int64_t>(set, where, "index", DType::i64, rows);
+  out.offsets = list_in<int64_t>(set, where, "offsets", DType::i64, rows + 1);
+  if (set.find("sets") != nullptr)
+    out.sets = list_in<float>(set, where, "sets", DType::f32, rows * static_cast<int64_t>(out.info.labels.size()));
+  check_features(out, where);
+  return out;
 }
 
 }  // namespace
@@ -78,11 +131,7 @@ Features make_features(const Dataset& data, const Tokenizer& tokenizer, const Fe
     out.types.insert(out.types.end(), encoded[row].types.begin(), encoded[row].types.end());
     out.gold.push_back(data.examples[row].gold);
     out.index.push_back(data.examples[row].index);
-    if (data.problem == Problem::multi_label) {
-      out.sets.resize(out.sets.size() + data.labels.size(), 0.0F);
-      for (const int label : data.examples[row].given)
-        out.sets[row * data.labels.size() + static_cast<size_t>(label)] = 1;
-    }
+    if (data.problem == Problem::multi_label) append_gold(data, data.examples[row], out.sets);
     encoded[row] = {};  // never keep a large data set in memory twice
   }
   check_features(out, "features");
@@ -136,6 +185,33 @@ void check_features(const Features& features, std::string_view where) {
   if (negative != features.ids.end()) {
     throw_bad_file(where, "token {}: got id {}, want 0 or more", negative - features.ids.begin(), *negative);
   }
+}
+
+Features read_features(const std::filesystem::path& path) {
+  return features_of(read_safetensors(path), path.string());
+}
+
+Features parse_features(std::span<const std::byte> safetensors, std::string_view where) {
+  return features_of(parse_safetensors(safetensors, where), std::string(where));
+}
+
+void write_features(const std::filesystem::path& path, const Features& features) {
+  check_features(features, path.string());
+  const FeatureInfo& info = features.info;
+  std::vector<NamedTensor> tensors = {{"ids", view_of(DType::i32, features.ids)},
+                                      {"types", view_of(DType::u8, features.types)},
+                                      {"offsets", view_of(DType::i64, features.offsets)},
+                                      {"gold", view_of(DType::f32, features.gold)},
+                                      {"index", view_of(DType::i64, features.index)}};
+  if (!features.sets.empty()) tensors.push_back({"sets", view_of(DType::f32, features.sets)});
+  const Metadata metadata = {{"format", std::string(kFeatureFormat)},
+                             {"tokenizer", info.tokenizer},
+                             {"data", info.data},
+                             {"task", info.task},
+                             {"split", info.split},
+                             {"labels", Json(info.labels).dump()},
+                             {"max_length", std::to_string(info.max_length)}};
+  write_safetensors(path, tensors, metadata);
 }
 
 }  // namespace exeunt

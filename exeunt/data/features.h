@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/safetensors.h"
 #include "exeunt/data/dataset.h"
 #include "exeunt/text/tokenizer.h"
 
@@ -73,5 +74,22 @@ void write_features(const std::filesystem::path& path, const Features& features)
 
 // The checks of read_features, for features in memory. `where` prefixes error messages.
 void check_features(const Features& features, std::string_view where);
+
+// The values of a tensor that is a list of this type and, if it is known, length. Throws Error (bad_file).
+template <class Value>
+[[nodiscard]] std::vector<Value> list_in(const TensorSet& set, std::string_view where, std::string_view name,
+                                         DType type, int64_t length = -1) {
+  const TensorView* view = set.find(name);
+  if (view == nullptr) throw_bad_file(where, "lacks the tensor '{}'", name);
+  if (view->dtype != type)
+    throw_bad_file(where, "tensor '{}': got {}, want {}", name, name_of(view->dtype), name_of(type));
+  if (view->shape.size() != 1 || (length >= 0 && view->shape[0] != length)) {
+    throw_bad_file(where, "tensor '{}': got shape {}, want {}", name, shape_text(view->shape),
+                   length < 0 ? "one side" : fmt::format("[{}]", length));
+  }
+  std::vector<Value> values(static_cast<size_t>(view->elements()));
+  copy_raw(*view, std::as_writable_bytes(std::span(values)));
+  return values;
+}
 
 }  // namespace exeunt

@@ -7,6 +7,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
+#include "exeunt/data/rows.h"
 
 namespace exeunt {
 namespace {
@@ -68,12 +69,6 @@ Dataset empty_like(const Dataset& data) {
   return out;
 }
 
-void add_field(std::string& line, std::string_view field) {
-  line += '"';
-  for (const char c : field) line.append(c == '"' ? 2 : 1, c);
-  line += '"';
-}
-
 // As user_data reads it back.
 std::string label_text(const Dataset& data, const Example& example) {
   if (data.problem == Problem::regression) return fmt::format("{}", example.gold);
@@ -109,14 +104,9 @@ std::string held_out_text(const Dataset& data) {
   const bool pairs = !data.examples.empty() && data.examples.front().pair.has_value();
   std::string out = pairs ? kWithPair : kWithoutPair;
   for (const Example& example : data.examples) {
-    add_field(out, example.text);
-    out += ',';
-    if (pairs) {
-      add_field(out, example.pair.value_or(""));
-      out += ',';
-    }
-    add_field(out, label_text(data, example));
-    out += '\n';
+    out += csv_field(example.text) + ',';
+    if (pairs) out += csv_field(example.pair.value_or("")) + ',';
+    out += csv_field(label_text(data, example)) + '\n';
   }
   return out;
 }
@@ -124,7 +114,7 @@ std::string held_out_text(const Dataset& data) {
 Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) {
   const ReadPath path = ReadPath::in(folder, kHeldOutFile);
   const DataBytes bytes(path);
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   columns.pair = bytes.text().starts_with(kWithPair) ? "pair" : "";
   return parse_user_data(bytes.text(), path.string(), columns);
 }

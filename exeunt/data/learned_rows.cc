@@ -72,17 +72,6 @@ void add_number(std::vector<int64_t>& rising, int64_t number) {
   if (place == rising.end() || *place != number) rising.insert(place, number);
 }
 
-std::vector<uint64_t> numbers(const TensorSet& set, const std::string& where, std::string_view name) {
-  const TensorView* view = set.find(name);
-  if (view == nullptr) throw_bad_file(where, "lacks the tensor '{}'", name);
-  if (view->dtype != DType::i64 || view->shape.size() != 1)
-    throw_bad_file(where, "tensor '{}': got {} of shape {}, want a list of I64", name, name_of(view->dtype),
-                   shape_text(view->shape));
-  std::vector<uint64_t> values(static_cast<size_t>(view->elements()));
-  copy_raw(*view, std::as_writable_bytes(std::span(values)));
-  return values;
-}
-
 }  // namespace
 
 RowSalt draw_salt() {
@@ -158,12 +147,14 @@ LearnedRows LearnedRows::parse(std::span<const std::byte> safetensors, std::stri
 
 LearnedRows LearnedRows::from(const TensorSet& set, const std::string& where) {
   LearnedRows learned;
-  const std::vector<uint64_t> salt = numbers(set, where, "salt"), rows = numbers(set, where, "rows");
-  if (salt.size() != learned.salt_.size()) throw_bad_file(where, "tensor 'salt': got {} numbers, want 2", salt.size());
+  const auto numbers = [&](std::string_view name, int64_t count = -1) {
+    return list_in<uint64_t>(set, where, name, DType::i64, count);
+  };
+  const std::vector<uint64_t> salt = numbers("salt", 2), rows = numbers("rows");
   std::copy(salt.begin(), salt.end(), learned.salt_.begin());
   learned.rows_.insert(rows.begin(), rows.end());
   const auto rising = [&](std::string_view name, int64_t least) {
-    const std::vector<uint64_t> list = numbers(set, where, name);
+    const std::vector<uint64_t> list = numbers(name);
     const std::vector<int64_t> values(list.begin(), list.end());
     const bool rise = std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
     if (!rise || (!values.empty() && (values.front() < least || values.back() > kLongest)))
@@ -174,7 +165,7 @@ LearnedRows LearnedRows::from(const TensorSet& set, const std::string& where) {
   learned.max_lengths_ = rising("max_lengths", 1);
   if (learned.max_lengths_.size() > kMaxTrainings)
     throw_bad_file(where, "tensor 'max_lengths': got {}, want at most {}", learned.max_lengths_.size(), kMaxTrainings);
-  learned.filter_ = numbers(set, where, "filter");
+  learned.filter_ = numbers("filter");
   if (!std::has_single_bit(learned.filter_.size()))
     throw_bad_file(where, "tensor 'filter': got {} words, want a power of two", learned.filter_.size());
   return learned;

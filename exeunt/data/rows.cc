@@ -2,6 +2,7 @@
 #include "exeunt/data/rows.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "exeunt/base/error.h"
@@ -19,6 +20,47 @@ bool ends_line(char c) noexcept {
 }
 
 }  // namespace
+
+std::optional<DataFormat> data_format_named(std::string_view name) noexcept {
+  constexpr std::array<std::string_view, 4> kNames = {"text", "csv", "tsv", "jsonl"};
+  const auto* found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<DataFormat>(found - kNames.begin());
+}
+
+std::optional<DataFormat> format_of(const std::filesystem::path& path) {
+  const std::string ending = (path.extension() == ".gz" ? path.stem() : path).extension().string();
+  if (ending == ".csv") return DataFormat::csv;
+  if (ending == ".tsv") return DataFormat::tsv;
+  if (ending == ".jsonl" || ending == ".ndjson") return DataFormat::jsonl;
+  return std::nullopt;
+}
+
+void check_columns(const Row& row, const std::string& place, size_t wanted, DataFormat format) {
+  if (row.fields.size() == wanted) return;
+  throw_bad_file(place,
+                 Hint{format == DataFormat::csv ? "put fields that contain a separator or a line break in quotes"
+                                                : "TSV has no quoting: a text may contain neither TAB nor line break"},
+                 "got {} columns, want {} as in the header", row.fields.size(), wanted);
+}
+
+Json parse_object(std::string_view line, const std::string& place) {
+  Json object = parse_json_line(line, place);
+  if (!object.is_object()) throw_bad_file(place, "got {}, want one object per line", glimpse(object));
+  return object;
+}
+
+const Json& field_of(const Json& object, const std::string& name, std::string_view place) {
+  const auto found = object.find(name);
+  if (found != object.end()) return *found;
+  std::vector<std::string> known;
+  for (const auto& [key, value] : object.items()) known.push_back(key);
+  throw_bad_file(place, Hint{suggestion(name, known)}, "no field {}", shown(name));
+}
+
+bool is_empty_line(const Row& row) noexcept {
+  return row.fields.size() == 1 && row.fields[0].find_first_not_of(" \t") == std::string_view::npos;
+}
 
 std::string place_of(std::string_view where, int64_t line) {
   return fmt::format("{}:{}", where, line);
@@ -44,6 +86,13 @@ std::string shown(std::string_view value) {
     value.remove_prefix(next.bytes);
   }
   return out + "'";
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) out.append(c == kQuote ? 2 : 1, c);
+  return out + kQuote;
 }
 
 bool is_blank(std::string_view text) noexcept {
@@ -104,7 +153,7 @@ void refuse_utf16(std::string_view bytes, std::string_view where) {
               "save the file as UTF-8, for example with iconv -f UTF-16 -t UTF-8");
 }
 
-RowReader::RowReader(std::string_view bytes, std::string where, RowFormat format, char separator)
+RowReader::RowReader(std::string_view bytes, std::string where, DataFormat format, char separator)
     : bytes_(bytes), where_(std::move(where)), format_(format), separator_(separator) {
   if (bytes_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
@@ -114,13 +163,14 @@ bool RowReader::next(Row& row) {
   row.line = line_;
   if (at_ >= bytes_.size()) return false;
   switch (format_) {
-    case RowFormat::tsv:
+    case DataFormat::tsv:
       split_tabs(take_line(), row);
       break;
-    case RowFormat::csv:
+    case DataFormat::csv:
       read_csv(row);
       break;
-    case RowFormat::lines:
+    case DataFormat::lines:
+    case DataFormat::jsonl:
       row.fields.push_back(take_line());
       break;
   }

@@ -6,14 +6,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/json.h"
+
 namespace exeunt {
 
-enum class RowFormat { tsv, csv, lines };
+enum class DataFormat { lines, csv, tsv, jsonl };
+[[nodiscard]] std::optional<DataFormat> data_format_named(std::string_view name) noexcept;  // "text", "csv" …
+// By the ending, also before .gz; nothing for others than .csv, .tsv, .jsonl and .ndjson.
+[[nodiscard]] std::optional<DataFormat> format_of(const std::filesystem::path& path);
 
 // No row of real data comes near these limits; a file that exceeds them is not what it claims to be.
 inline constexpr size_t kMaxRowBytes = size_t{1} << 26;
@@ -28,7 +34,7 @@ struct Row {
 class RowReader {
  public:
   // `where` (a file name) prefixes every error. The caller keeps the bytes alive.
-  RowReader(std::string_view bytes, std::string where, RowFormat format, char separator = ',');
+  RowReader(std::string_view bytes, std::string where, DataFormat format, char separator = ',');
 
   // The next row, or false at the end. Throws Error bad_file for a stray or unclosed quote, and for giant rows.
   [[nodiscard]] bool next(Row& row);
@@ -52,7 +58,7 @@ class RowReader {
 
   std::string_view bytes_;
   std::string where_;
-  RowFormat format_;
+  DataFormat format_;
   char separator_;
   size_t at_ = 0;
   int64_t line_ = 1;
@@ -66,12 +72,25 @@ class RowReader {
 // The column of a header with that name. Throws Error bad_file if there is none (suggesting the nearest) or several.
 [[nodiscard]] size_t find_column(const Row& header, std::string_view where, const std::string& name);
 
+// Throws Error bad_file if a row of a table has other columns than its header.
+void check_columns(const Row& row, const std::string& place, size_t wanted, DataFormat format);
+
+// A line of JSONL, and a field of it; errors name the nearest field. Throw Error bad_file.
+[[nodiscard]] Json parse_object(std::string_view line, const std::string& place);
+[[nodiscard]] const Json& field_of(const Json& object, const std::string& name, std::string_view place);
+
+// A line with nothing in it, which is a row only in plain text.
+[[nodiscard]] bool is_empty_line(const Row& row) noexcept;
+
 // Nothing but white space. A pair is blank if both texts are.
 [[nodiscard]] bool is_blank(std::string_view text) noexcept;
 [[nodiscard]] bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept;
 
 // A value as an error message shows it: in quotes, short, control characters and invalid UTF-8 replaced.
 [[nodiscard]] std::string shown(std::string_view value);
+
+// A field of a CSV file, quoted if it has a comma, a quote or a line break.
+[[nodiscard]] std::string csv_field(std::string_view text);
 
 // Throws Error bad_file at the first field that is not UTF-8. `names` are the columns' names as far as known.
 void check_utf8(const Row& row, std::string_view where, const std::vector<std::string>& names);

@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 
@@ -224,14 +225,8 @@ const std::vector<Task>& all_tasks() {
 }
 
 std::string plain_name(std::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    if (c >= 'A' && c <= 'Z') {
-      out.push_back(static_cast<char>(c - 'A' + 'a'));
-    } else if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) {
-      out.push_back(c);
-    }
-  }
+  std::string out = lower(name);
+  std::erase_if(out, [](char c) { return !((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')); });
   return out;
 }
 

@@ -2,10 +2,8 @@
 #include "exeunt/data/text_stream.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include <fcntl.h>
@@ -13,51 +11,19 @@
 #include <unistd.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/json.h"
-#include "exeunt/base/suggest.h"
 
 namespace exeunt {
 namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
 
-bool packed(const std::string& path) {
-  return path.ends_with(".gz");
-}
-
-TextForm form_of(const std::string& path) {
-  const std::filesystem::path name = path;
-  const std::string ending = (packed(path) ? name.stem() : name).extension().string();
-  if (ending == ".csv") return TextForm::csv;
-  if (ending == ".tsv") return TextForm::tsv;
-  if (ending == ".jsonl" || ending == ".ndjson") return TextForm::jsonl;
-  return TextForm::lines;
-}
-
-RowFormat row_format(TextForm form) noexcept {
-  if (form == TextForm::csv) return RowFormat::csv;
-  return form == TextForm::tsv ? RowFormat::tsv : RowFormat::lines;
-}
-
-bool blank(std::string_view text) noexcept {
-  return text.find_first_not_of(" \t") == std::string_view::npos;
-}
-
 }  // namespace
-
-std::optional<TextForm> text_form_named(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 4> names = {"text", "csv", "tsv", "jsonl"};
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return static_cast<TextForm>(i);
-  }
-  return std::nullopt;
-}
 
 TextStream::TextStream(const std::string& path, TextColumns columns)
     : where_(path == "-" ? "standard input" : path),
       columns_(std::move(columns)),
-      form_(columns_.form ? *columns_.form : form_of(path)),
-      reader_({}, where_, row_format(form_), columns_.separator) {
+      form_(columns_.form ? *columns_.form : format_of(path).value_or(DataFormat::lines)),
+      reader_({}, where_, form_, columns_.separator) {
   descriptor_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw_bad_file(where_, Hint{"to classify a text itself, pass it with --text"}, "cannot open: {}",
@@ -70,10 +36,10 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
                 "for the files of a task, name it with --task and its folder with --data");
   }
   if (S_ISREG(status.st_mode)) size_ = status.st_size;
-  if (packed(path)) {
+  if (path.ends_with(".gz")) {
     gzip_ = std::make_unique<GzipReader>([this](std::span<char> into) { return read_file(into); }, where_);
   }
-  if (form_ == TextForm::lines) {
+  if (form_ == DataFormat::lines) {
     for (const std::string& name : columns_.keep) {
       if (name == columns_.text) continue;
       throw Error(Code::usage, fmt::format("--keep: got '{}', and plain lines have no columns", name),
@@ -115,7 +81,7 @@ void TextStream::read_block() {
   at_end_ = got == 0;
   for (; scanned_ < buffer_.size(); ++scanned_) {
     const char c = buffer_[scanned_];
-    if (c == '"' && form_ == TextForm::csv) in_quotes_ = !in_quotes_;
+    if (c == '"' && form_ == DataFormat::csv) in_quotes_ = !in_quotes_;
     if (in_quotes_) continue;
     if (c == '\n') end_ = scanned_ + 1;
     if (c == '\r') {
@@ -138,7 +104,7 @@ bool TextStream::refill() {
   end_ = given_;
   const std::string_view rows = std::string_view(buffer_).substr(0, given_);
   if (std::exchange(first_rows_, false)) {  // which may start with a byte order mark
-    reader_ = RowReader(rows, where_, row_format(form_), columns_.separator);
+    reader_ = RowReader(rows, where_, form_, columns_.separator);
   } else {
     reader_.continue_with(rows);
   }
@@ -149,7 +115,7 @@ bool TextStream::next_row() {
   while (true) {
     if (reader_.next(row_)) {
       // Blank lines are rows only in plain text.
-      if (form_ != TextForm::lines && row_.fields.size() == 1 && blank(row_.fields[0])) continue;
+      if (form_ != DataFormat::lines && is_empty_line(row_)) continue;
       check_utf8(row_, where_, names_);
       return true;
     }
@@ -166,32 +132,18 @@ void TextStream::take_header() {
 }
 
 void TextStream::take_fields(TextRow& out) {
-  if (row_.fields.size() != names_.size()) {
-    throw Error(
-        Code::bad_file,
-        fmt::format("{}: got {} columns, want {} as in the header", out.place, row_.fields.size(), names_.size()),
-        form_ == TextForm::csv ? "put fields that contain a separator or a line break in quotes"
-                               : "TSV has no quoting: a text may contain neither TAB nor line break");
-  }
+  check_columns(row_, out.place, names_.size(), form_);
   out.text = row_.fields[text_];
   if (!columns_.pair.empty()) out.pair = std::string(row_.fields[pair_]);
   for (const size_t column : keep_) out.kept.emplace_back(row_.fields[column]);
 }
 
 void TextStream::take_object(TextRow& out) {
-  const Json object = parse_json_line(row_.fields[0], out.place);
-  if (!object.is_object()) throw_bad_file(out.place, "got {}, want one object per line", glimpse(object));
+  const Json object = parse_object(row_.fields[0], out.place);
   const auto text_of = [&](const std::string& name) {
-    const auto found = object.find(name);
-    if (found == object.end()) {
-      std::vector<std::string> known;
-      for (const auto& [key, value] : object.items()) known.push_back(key);
-      throw Error(Code::bad_file, fmt::format("{}: no field {}", out.place, shown(name)), suggestion(name, known));
-    }
-    if (!found->is_string()) {
-      throw_bad_file(fmt::format("{}: field {}", out.place, shown(name)), "got {}, want a string", glimpse(*found));
-    }
-    return found->get<std::string>();
+    const Json& field = field_of(object, name, out.place);
+    if (field.is_string()) return field.get<std::string>();
+    throw_bad_file(fmt::format("{}: field {}", out.place, shown(name)), "got {}, want a string", glimpse(field));
   };
   out.text = text_of(columns_.text);
   if (!columns_.pair.empty()) out.pair = text_of(columns_.pair);
@@ -218,7 +170,7 @@ void TextStream::take_line(TextRow& out) {
 }
 
 bool TextStream::next(TextRow& row) {
-  const bool columns = form_ == TextForm::csv || form_ == TextForm::tsv;
+  const bool columns = form_ == DataFormat::csv || form_ == DataFormat::tsv;
   if (columns && names_.empty()) take_header();
   if (!next_row()) {
     if (index_ == 0) throw_bad_file(where_, "got no row of data, want texts");
@@ -230,7 +182,7 @@ bool TextStream::next(TextRow& row) {
   row.place = place_of(where_, row_.line);
   if (columns) {
     take_fields(row);
-  } else if (form_ == TextForm::jsonl) {
+  } else if (form_ == DataFormat::jsonl) {
     take_object(row);
   } else {
     take_line(row);

@@ -16,16 +16,13 @@
 
 namespace exeunt {
 
-enum class TextForm { lines, csv, tsv, jsonl };
-[[nodiscard]] std::optional<TextForm> text_form_named(std::string_view name) noexcept;  // "text", "csv", "tsv", "jsonl"
-
 struct TextColumns {
-  std::optional<TextForm> form = {};   // default: by the file extension, else lines
-  std::string text = "text";           // column or field of the text; lines have none
-  std::string pair = {};               // of the second text; empty: one text per row
-  bool tab_pair = false;               // lines: two texts separated by a tab
-  char separator = ',';                // of CSV
-  std::vector<std::string> keep = {};  // columns or fields to hand on; of plain lines "text" alone
+  std::optional<DataFormat> form = {};  // default: by the file extension, else lines
+  std::string text = "text";            // column or field of the text; lines have none
+  std::string pair = {};                // of the second text; empty: one text per row
+  bool tab_pair = false;                // lines: two texts separated by a tab
+  char separator = ',';                 // of CSV
+  std::vector<std::string> keep = {};   // columns or fields to hand on; of plain lines "text" alone
 };
 
 struct TextRow {
@@ -63,7 +60,7 @@ class TextStream {
 
   std::string where_;
   TextColumns columns_;
-  TextForm form_ = TextForm::lines;
+  DataFormat form_ = DataFormat::lines;
   int descriptor_ = -1;
   std::optional<int64_t> size_ = {};
   int64_t bytes_read_ = 0, index_ = 0;  // bytes of the file, packed or not

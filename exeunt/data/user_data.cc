@@ -9,7 +9,6 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/data/gold_reader.h"
 #include "exeunt/data/rows.h"
-#include "exeunt/data/set_reader.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -21,7 +20,7 @@ class UserReader {
       : columns_(columns), on_bad_row_(on_bad_row), gold_(columns), sets_(columns) {}
 
   // Any number of tables and texts, one after the other.
-  void add_table(std::string_view bytes, const std::string& where, UserFormat format);
+  void add_table(std::string_view bytes, const std::string& where, DataFormat format);
   void add_text(std::string_view bytes, const std::string& where, const std::string& label);
   Dataset finish(const std::string& where);
 
@@ -46,7 +45,7 @@ class UserReader {
   SetReader sets_;                    // for multi_label
   std::vector<size_t> label_places_;  // of columns_.label_columns
   std::string where_;                 // the file being read
-  UserFormat format_ = UserFormat::csv;
+  DataFormat format_ = DataFormat::csv;
   std::vector<std::string> names_;  // its header
   size_t text_ = 0, pair_ = 0, label_ = 0;
   int64_t index_ = 0;
@@ -84,9 +83,8 @@ void UserReader::take_set(Example& example, const Row& row) {
 void UserReader::take_set(Example& example, const Json& object, const std::string& place) {
   std::vector<std::string> given;
   for (const std::string& name : columns_.label_columns) {
-    const auto found = object.find(name);
-    if (found == object.end()) throw_bad_file(place, "no field {}", shown(name));
-    if (is_given(found->is_string() ? found->get<std::string>() : found->dump(),
+    const Json& field = field_of(object, name, place);
+    if (is_given(field.is_string() ? field.get<std::string>() : field.dump(),
                  fmt::format("{}: field {}", place, shown(name))))
       given.push_back(name);
   }
@@ -120,13 +118,7 @@ void UserReader::take(Example example, int64_t line, const std::function<float()
 
 void UserReader::take_fields(const Row& row) {
   check_utf8(row, where_, names_);
-  if (row.fields.size() != names_.size()) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: got {} columns, want {} as in the header", place_of(where_, row.line),
-                            row.fields.size(), names_.size()),
-                format_ == UserFormat::csv ? "put fields that contain a separator or a line break in quotes"
-                                           : "TSV has no quoting: a text may contain neither TAB nor line break");
-  }
+  check_columns(row, place_of(where_, row.line), names_.size(), format_);
   Example example;
   example.text = row.fields[text_];
   if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
@@ -137,24 +129,18 @@ void UserReader::take_fields(const Row& row) {
 }
 
 std::string UserReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
-  const auto found = object.find(name);
-  if (found == object.end()) {
-    std::vector<std::string> known;
-    for (const auto& [key, value] : object.items()) known.push_back(key);
-    throw Error(Code::bad_file, fmt::format("{}: no field {}", where, shown(name)), suggestion(name, known));
-  }
-  if (found->is_string()) return found->get<std::string>();
+  const Json& field = field_of(object, name, where);
+  if (field.is_string()) return field.get<std::string>();
   const bool label = name == columns_.label;
-  if (label && (found->is_number() || found->is_boolean())) return found->dump();
-  throw_bad_file(fmt::format("{}: field {}", where, shown(name)), "got {}, want a {}", glimpse(*found),
+  if (label && (field.is_number() || field.is_boolean())) return field.dump();
+  throw_bad_file(fmt::format("{}: field {}", where, shown(name)), "got {}, want a {}", glimpse(field),
                  label ? "string or a number" : "string");
 }
 
 void UserReader::take_object(const Row& row) {
   check_utf8(row, where_, names_);
   const std::string place = place_of(where_, row.line);
-  const Json object = parse_json_line(row.fields[0], place);
-  if (!object.is_object()) throw_bad_file(place, "got {}, want one object per line", glimpse(object));
+  const Json object = parse_object(row.fields[0], place);
   Example example;
   example.text = text_of(object, columns_.text, place);
   if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
@@ -200,18 +186,17 @@ void UserReader::say_left_out(const std::string& where) {
                                      bad_ == 1 ? "" : "s", first_bad_->what()));
 }
 
-void UserReader::add_table(std::string_view bytes, const std::string& where, UserFormat format) {
+void UserReader::add_table(std::string_view bytes, const std::string& where, DataFormat format) {
   where_ = where;
   format_ = format;
   names_.clear();
   refuse_utf16(bytes, where_);
-  const bool objects = format == UserFormat::jsonl;
-  const RowFormat rows = objects ? RowFormat::lines : format == UserFormat::csv ? RowFormat::csv : RowFormat::tsv;
-  RowReader reader(bytes, where_, rows, columns_.separator);
+  const bool objects = format == DataFormat::jsonl;
+  RowReader reader(bytes, where_, format, columns_.separator);
   Row row;
   const int64_t before = index_;
   for (bool header = !objects; reader.next(row);) {
-    if (row.fields.size() == 1 && row.fields[0].find_first_not_of(" \t") == std::string_view::npos) continue;
+    if (is_empty_line(row)) continue;
     if (header) {
       check_utf8(row, where_, names_);
       find_columns(row);
@@ -252,7 +237,7 @@ Dataset UserReader::finish(const std::string& where) {
   return std::move(out_);
 }
 
-UserFormat known_format(const fs::path& path) {
+DataFormat known_format(const fs::path& path) {
   if (const auto format = format_of(path)) return *format;
   const std::string ending = path.extension().string();
   throw Error(Code::usage, fmt::format("{}: got extension '{}', want .csv, .tsv or .jsonl", path.string(), ending),
@@ -298,8 +283,8 @@ Dataset read_user_data(const std::string& name, const UserColumns& columns, cons
   for (const DataFile& file : data_files(name)) {
     const DataBytes bytes(file.path);  // first: of a file that is not there, its ending does not matter
     const bool table = file.label.empty();
-    const UserFormat format =
-        table && !columns.format ? known_format(file.path) : columns.format.value_or(UserFormat::csv);
+    const DataFormat format =
+        table && !columns.format ? known_format(file.path) : columns.format.value_or(DataFormat::csv);
     hash.add(bytes.stored());
     table ? reader.add_table(bytes.text(), file.path.string(), format)
           : reader.add_text(bytes.text(), file.path.string(), file.label);

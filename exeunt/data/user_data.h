@@ -23,7 +23,7 @@ struct UserColumns {
   std::optional<Problem> problem;
   // In index order. By default all that occur, by value if all are integers, else by bytes.
   std::vector<std::string> labels;
-  std::optional<UserFormat> format;             // default: by the file extension, .csv .tsv .jsonl .ndjson
+  std::optional<DataFormat> format;             // default: by the file extension, .csv .tsv .jsonl .ndjson
   std::vector<std::string> label_columns = {};  // multi_label: a column for each label, with 1 or 0, instead of `label`
   char separator = ',';                         // of CSV
   bool skip_bad = false;                        // leave rows out that cannot be used, instead of refusing the file

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/engine/classifier.h"
 
-#include <latch>
-
 #include "exeunt/base/error.h"
 
 namespace exeunt {
 
 Classifier::Classifier(const std::string& model, const ClassifierOptions& options)
     : checkpoint_(Checkpoint::open(model)) {
-  if (checkpoint_.exits().sites.empty()) {  // before the tokenizer, so that this is the error reported
-    throw Error(Code::bad_file,
-                fmt::format("{}: the model has no exits: it is a bare backbone", checkpoint_.folder().string()),
-                "train it first: exeunt train --model MODEL --data FILE");
-  }
+  require_heads(checkpoint_);  // before the tokenizer, so that this is the error reported
   tokenizer_ = load_tokenizer(checkpoint_.folder());
   RunRequest request{.policy = options.policy,
                      .precision = options.engine.precision,
@@ -38,34 +32,20 @@ Answer Classifier::answer(std::string_view text, std::optional<std::string_view>
 
 std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierText> texts, const Ask& ask) {
   std::vector<ClassifierAnswer> out(texts.size());
-  // Shared with the callbacks: the last of them may still be in count_down() when wait() returns.
-  const auto running = std::make_shared<std::latch>(static_cast<std::ptrdiff_t>(texts.size()));
-  size_t submitted = 0;
-  try {
-    for (; submitted < texts.size(); ++submitted) {
-      const ClassifierText& text = texts[submitted];
-      ClassifierAnswer& place = out[submitted];
-      engine_->submit(
-          [this, &text, &place] {
-            Encoding encoding = tokenizer_->encode(text.text, text.pair, encode_options());
-            place.truncated = encoding.truncated;
-            return encoding;
-          },
-          ask,
-          [running, &place](Answer&& answer) {
-            place.answer = std::move(answer);
-            running->count_down();
-          });
-    }
-  } catch (...) {  // those on their way write into `out`
-    running->count_down(static_cast<std::ptrdiff_t>(texts.size() - submitted));
-    running->wait();
-    throw;
+  std::vector<Engine::MakeEncoding> encode;
+  encode.reserve(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    encode.push_back([this, &text = texts[i], &truncated = out[i].truncated] {
+      Encoding encoding = tokenizer_->encode(text.text, text.pair, encode_options());
+      truncated = encoding.truncated;
+      return encoding;
+    });
   }
-  running->wait();
+  std::vector<Answer> answers = engine_->answer(encode, ask);
   for (size_t i = 0; i < out.size(); ++i) {
-    if (out[i].answer.stop_reason == StopReason::failed)
-      throw Error(out[i].answer.code, fmt::format("text {}: {}", i, out[i].answer.error));
+    if (answers[i].stop_reason == StopReason::failed)
+      throw Error(answers[i].code, fmt::format("text {}: {}", i, answers[i].error));
+    out[i].answer = std::move(answers[i]);
   }
   return out;
 }

@@ -18,12 +18,6 @@
 namespace exeunt {
 namespace {
 
-void require_heads(const Checkpoint& checkpoint) {
-  if (!checkpoint.exits().sites.empty()) return;
-  throw Error(Code::bad_file, "the model has no exits: it is a bare backbone",
-              "train it first: exeunt train --model MODEL --data FILE");
-}
-
 // Lets one thread wait until a number of things are done elsewhere.
 class Countdown {
  public:
@@ -88,6 +82,13 @@ std::unique_ptr<Backend> make_backend(const Checkpoint& checkpoint, EngineOption
 }
 
 }  // namespace
+
+void require_heads(const Checkpoint& model) {
+  if (!model.exits().sites.empty()) return;
+  const std::string where = model.folder().empty() ? "" : model.folder().string() + ": ";
+  throw Error(Code::bad_file, where + "the model has no exits: it is a bare backbone",
+              "train it first: exeunt train --model MODEL --data FILE");
+}
 
 ExitSites exit_sites(const ExitLayout& layout) {
   ExitSites sites{.layers = {},
@@ -154,27 +155,58 @@ Ticket Engine::submit(std::span<LazyText> texts, const Ask& ask) {
   return Ticket(std::move(cancelled));
 }
 
-std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& ask) {
+std::vector<Answer> Engine::answer_all(std::vector<TextSource> sources, const Ask& ask) {
   check_ask(exits(), ask);
-  for (const Encoding& text : texts) check_text(spec(), text.ids, text.types);
-  std::vector<Answer> answers(texts.size());
-  Countdown countdown(texts.size());
+  std::vector<Answer> answers(sources.size());
+  Countdown countdown(sources.size());
   const auto cancelled = std::make_shared<std::atomic<bool>>(false);  // by nobody
   std::vector<AnswerJob> jobs;
-  jobs.reserve(texts.size());
-  for (size_t i = 0; i < texts.size(); ++i) {
+  jobs.reserve(sources.size());
+  for (size_t i = 0; i < sources.size(); ++i) {
     const auto done = [&, i](Answer&& answer) {
       answers[i] = std::move(answer);
       countdown.done();
     };
-    jobs.push_back({.source = {.borrowed = &texts[i]}, .ask = ask, .done = done, .cancelled = cancelled});
+    jobs.push_back({.source = std::move(sources[i]), .ask = ask, .done = done, .cancelled = cancelled});
   }
   backend_->submit(jobs);
   countdown.wait();
+  return answers;
+}
+
+std::vector<Answer> Engine::answer(std::span<const Encoding> texts, const Ask& ask) {
+  std::vector<TextSource> sources(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) {
+    check_text(spec(), texts[i].ids, texts[i].types);
+    sources[i].borrowed = &texts[i];
+  }
+  std::vector<Answer> answers = answer_all(std::move(sources), ask);
   for (const Answer& answer : answers) {
     if (answer.stop_reason == StopReason::failed) throw Error(answer.code, answer.error);
   }
   return answers;
+}
+
+std::vector<Answer> Engine::answer(std::span<MakeEncoding> texts, const Ask& ask) {
+  std::vector<TextSource> sources(texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) sources[i].make = std::move(texts[i]);
+  return answer_all(std::move(sources), ask);
+}
+
+void when_all_done(std::span<Engine::LazyText> texts, std::function<void()> act) {
+  struct Group {
+    std::atomic<size_t> left = 0;
+    std::function<void()> act = {};
+  };
+  const auto group = std::make_shared<Group>();
+  group->left = texts.size();
+  group->act = std::move(act);
+  for (Engine::LazyText& text : texts) {
+    text.done = [group, done = std::move(text.done)](Answer&& answer) {
+      done(std::move(answer));
+      if (group->left.fetch_sub(1, std::memory_order_acq_rel) == 1) group->act();
+    };
+  }
 }
 
 Engine::FullPass Engine::full_pass(const Encoding& text) {

@@ -134,6 +134,9 @@ class Ticket {
   std::shared_ptr<std::atomic<bool>> cancelled_ = {};
 };
 
+// Refuses a backbone without heads (bad_file).
+void require_heads(const Checkpoint& model);
+
 // The exits of a model as policies see them.
 [[nodiscard]] ExitSites exit_sites(const ExitLayout& layout);
 
@@ -165,6 +168,8 @@ class Engine {
 
   // Throws Error, also for a text that failed: a lost GPU, no memory.
   [[nodiscard]] std::vector<Answer> answer(std::span<const Encoding> texts, const Ask& ask = {});
+  // The same for texts that the engine's threads tokenize. One that failed has StopReason::failed.
+  [[nodiscard]] std::vector<Answer> answer(std::span<MakeEncoding> texts, const Ask& ask);  // moves from them
   // Every exit of every text at full depth. Gold and index are left empty; info has engine, precision, labels, layers.
   // `advance` is called after every text, one call at a time.
   [[nodiscard]] ExitTrace trace(std::span<const Encoding> texts, const std::function<void(int64_t)>& advance = {});
@@ -195,9 +200,13 @@ class Engine {
 
  private:
   Ticket enqueue(TextSource source, const Ask& ask, Done done);
+  [[nodiscard]] std::vector<Answer> answer_all(std::vector<TextSource> sources, const Ask& ask);
 
   std::unique_ptr<Backend> backend_;
   const EngineInfo& info_;  // the backend's
 };
+
+// Before they are submitted together: `act` is called once, after the last of them is done, on the same thread.
+void when_all_done(std::span<Engine::LazyText> texts, std::function<void()> act);
 
 }  // namespace exeunt

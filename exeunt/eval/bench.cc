@@ -5,7 +5,6 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -132,14 +131,18 @@ std::vector<BenchPoint> points_of(const BenchPlan& plan) {
   return out;
 }
 
-std::shared_ptr<const BoundPolicy> policy_at(Engine& engine, const BenchPoint& point, std::span<const Encoding> texts) {
-  return point.exit_mean > 0 ? leave_evenly(engine, texts, point.exit_mean) : leave_at(engine, point.exit_at);
-}
-
-double average_layers(Engine& engine, const Ask& ask, std::span<const Encoding> texts) {
+// These texts at one point. Times are of all of them, or of one on average.
+BenchRow measure_row(Engine& engine, const BenchPoint& point, std::span<const Encoding> texts, bool of_one) {
+  BenchRow row{.precision = engine.precision(), .point = point};
+  const Ask ask{.policy = point.exit_mean > 0 ? leave_evenly(engine, texts, point.exit_mean)
+                                              : leave_at(engine, point.exit_at)};
   int64_t layers = 0;
   for (const Answer& answer : engine.answer(texts, ask)) layers += answer.layer;
-  return static_cast<double>(layers) / static_cast<double>(texts.size());
+  row.average_layers = static_cast<double>(layers) / static_cast<double>(texts.size());
+  row.times =
+      of_one ? time_encoded(engine, ask, texts, point.seconds) : time_all(engine, ask, texts, {point.seconds, 1, 5});
+  row.gops = nominal_operations(engine, point) / row.times.best_ms / 1e6;
+  return row;
 }
 
 // Of a trace, or of a text file with one number per line.
@@ -193,7 +196,8 @@ int measure_pack_rows(const Checkpoint& model, const ProfilePlan& plan) {
     EngineOptions options = plan.engine;
     options.pack_rows = candidates[i];
     Engine engine(model, options);
-    times[i] = time_lengths(engine, {.policy = leave_at(engine, 0)}, lengths, plan.seconds).best_ms;
+    const std::vector<Encoding> texts = random_texts(engine.spec(), lengths);
+    times[i] = time_encoded(engine, {.policy = leave_at(engine, 0)}, texts, plan.seconds).best_ms;
   }
   const double limit = *std::min_element(times.begin(), times.end()) * kAboutAsFast;
   size_t first = 0;
@@ -312,10 +316,6 @@ BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding
   return time_all(engine, ask, texts, {seconds, static_cast<double>(texts.size()), 2});
 }
 
-BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> lengths, double seconds) {
-  return time_encoded(engine, ask, random_texts(engine.spec(), lengths), seconds);
-}
-
 double nominal_operations(const Engine& engine, const BenchPoint& point) {
   const int depth = point.exit_mean > 0 ? point.exit_mean : point.exit_at;
   const int layers = depth == 0 ? engine.spec().layers : depth;
@@ -408,15 +408,10 @@ BenchRows bench_points(const Checkpoint& model, const BenchPlan& plan) {
     out.weight_bytes = static_cast<int64_t>(engine.weight_bytes());
     out.engine = engine.name();
     for (const BenchPoint& point : points_of(plan)) {
-      BenchRow row{.precision = *options.precision, .threads = options.threads, .point = point};
       const std::vector<int> lengths(static_cast<size_t>(point.batch), point.length);
-      const std::vector<Encoding> texts = random_texts(engine.spec(), lengths);
-      const Ask ask{.policy = policy_at(engine, point, texts)};
-      row.average_layers = average_layers(engine, ask, texts);
-      row.times = time_texts(engine, ask, point);
-      const double per_second = nominal_operations(engine, point) / row.times.best_ms * 1e3;
-      row.gops = per_second / 1e9;
-      if (peak > 0) row.peak_share = per_second / (peak * options.threads);
+      BenchRow row = measure_row(engine, point, random_texts(engine.spec(), lengths), false);
+      row.threads = options.threads;
+      if (peak > 0) row.peak_share = row.gops * 1e9 / (peak * row.threads);
       out.rows.push_back(row);
     }
     out.resident_bytes = resident_bytes();
@@ -434,16 +429,12 @@ BenchRows bench_trace_lengths(const Checkpoint& model, const BenchPlan& plan, co
   with_engines(model, plan, [&](const EngineOptions& options) {
     Engine engine(model, options);
     out.engine = engine.name();
-    BenchRow row{.precision = *options.precision, .threads = options.threads};
-    row.point.length = static_cast<int>(tokens / static_cast<int64_t>(lengths.size()));
-    row.point.exit_at = plan.exit_at.empty() ? 0 : plan.exit_at.front();
-    row.point.exit_mean = plan.exit_mean;
-    const std::vector<Encoding> texts = random_texts(engine.spec(), lengths);
-    const Ask ask{.policy = policy_at(engine, row.point, texts)};
-    row.average_layers = average_layers(engine, ask, texts);
-    row.times = time_encoded(engine, ask, texts, plan.seconds);
-    row.gops = nominal_operations(engine, row.point) / row.times.best_ms / 1e6;
-    out.rows.push_back(row);
+    const BenchPoint point{.length = static_cast<int>(tokens / static_cast<int64_t>(lengths.size())),
+                           .exit_at = plan.exit_at.empty() ? 0 : plan.exit_at.front(),
+                           .exit_mean = plan.exit_mean,
+                           .seconds = plan.seconds};
+    out.rows.push_back(measure_row(engine, point, random_texts(engine.spec(), lengths), true));
+    out.rows.back().threads = options.threads;
   });
   return out;
 }

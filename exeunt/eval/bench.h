@@ -49,10 +49,7 @@ struct BenchTimes {
   int runs = 0;
 };
 [[nodiscard]] BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point);
-// The same for texts of these lengths, all of them submitted at once; times are of one text, on average.
-[[nodiscard]] BenchTimes time_lengths(Engine& engine, const Ask& ask, std::span<const int> lengths, double seconds);
-
-// The same for these texts.
+// The same for these texts, all of them submitted at once; times are of one text, on average.
 [[nodiscard]] BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds);
 
 // Operations of one text by the cost rules of model/cost.h, the last layer counted in full.

@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <fstream>
+#include <set>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/number.h"
+#include "exeunt/base/process.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
-#include "exeunt/eval/machine.h"
-#include "exeunt/eval/self_check.h"
+#include "exeunt/engine/reference.h"
+#include "exeunt/eval/bench.h"
 #include "exeunt/model/locate.h"
 
 namespace exeunt {
@@ -23,16 +28,57 @@ std::string size_text(uint64_t bytes) {
   return fmt::format("{:.{}f} GiB", gib, gib < 10 ? 1 : 0);
 }
 
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The word `nth` of a line, if it is a number.
+std::optional<uint64_t> number_in(std::string_view line, int nth = 0) {
+  for (;; --nth) {
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    const std::string_view word = line.substr(0, line.find(' '));
+    if (nth == 0) return number_of<uint64_t>(word);
+    line.remove_prefix(word.size());
+  }
+}
+
+OrderedJson or_null(const auto& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
+}
+
+// Cores of the machine, not counting their second threads; 0 = the system does not say.
+size_t cores() {
+  std::set<std::string> siblings;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", ignored)) {
+    const std::string line = first_line(entry.path() / "topology" / "thread_siblings_list");
+    if (!line.empty()) siblings.insert(line);
+  }
+  return siblings.size();
+}
+
+// The processors that this process's group (a container) may keep busy, if it has a limit.
+std::optional<double> processor_limit() {
+  const std::string line = first_line("/sys/fs/cgroup/cpu.max");  // "200000 100000", or "max 100000"
+  const auto quota = number_in(line), period = number_in(line, 1);
+  if (!quota || period.value_or(0) == 0) return std::nullopt;
+  return static_cast<double>(*quota) / static_cast<double>(*period);
+}
+
 Finding processor() {
   const CpuFeatures cpu = cpu_features();
   Finding out{.name = "processor"};
   out.text = fmt::format("{}, {}, {} threads for this process", cpu.name, cpu.architecture, cpu.threads);
-  if (const int found = cores(); found > 0) out.text += fmt::format(" on {} cores", found);
-  out.details = {{"name", cpu.name}, {"architecture", cpu.architecture}, {"threads", cpu.threads}, {"cores", cores()}};
+  const size_t found = cores();
+  if (found > 0) out.text += fmt::format(" on {} cores", found);
+  out.details = {{"name", cpu.name}, {"architecture", cpu.architecture}, {"threads", cpu.threads}, {"cores", found}};
   out.details["features"] = OrderedJson::array();
   for (const std::string_view flag : flag_names(cpu)) out.details["features"].push_back(std::string(flag));
   const auto limit = processor_limit();
-  out.details["limit"] = limit ? OrderedJson(*limit) : OrderedJson(nullptr);
+  out.details["limit"] = or_null(limit);
   if (limit && *limit < cpu.threads) {
     out.health = Health::note;
     out.text += fmt::format(", of which this container may keep {:.1f} busy", *limit);
@@ -77,22 +123,33 @@ Finding kernels() {
   return out;
 }
 
-Finding memory_finding() {
-  const Memory found = memory();
-  const uint64_t free = found.limit ? std::min(*found.limit, found.available) : found.available;
-  Finding out{.name = "memory", .text = fmt::format("{}, {} free", size_text(found.total), size_text(free))};
-  if (found.limit) out.text += fmt::format(", at most {} for this container", size_text(*found.limit));
-  out.details = {{"total", found.total}, {"available", free}};
-  out.details["limit"] = found.limit ? OrderedJson(*found.limit) : OrderedJson(nullptr);
-  if (free < kGiB && found.total > 0) {
+Finding memory() {
+  uint64_t total = 0, available = 0;  // bytes; 0 = the system does not say
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    const uint64_t bytes = 1024 * number_in(line, 1).value_or(0);
+    if (line.starts_with("MemTotal:")) total = bytes;
+    if (line.starts_with("MemAvailable:")) available = bytes;
+  }
+  // Of this process's group (a container).
+  std::optional<uint64_t> limit = number_in(first_line("/sys/fs/cgroup/memory.max"));  // "max" is no number
+  if (limit && *limit >= total) limit.reset();
+  const uint64_t free = std::min(limit.value_or(available), available);
+  Finding out{.name = "memory", .text = fmt::format("{}, {} free", size_text(total), size_text(free))};
+  if (limit) out.text += fmt::format(", at most {} for this container", size_text(*limit));
+  out.details = {{"total", total}, {"available", free}};
+  out.details["limit"] = or_null(limit);
+  if (free < kGiB && total > 0) {
     out.health = Health::note;
     out.hint = "a BERT of base size takes about 0.5 GiB to run and 4 GiB to train";
   }
   return out;
 }
 
-Finding huge_page_finding() {
-  const std::string mode = huge_pages();
+Finding huge_pages() {
+  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
+  const size_t open = std::min(line.find('['), line.size()), close = line.find(']', open);
+  const std::string mode = close == std::string::npos ? "" : line.substr(open + 1, close - open - 1);
   Finding out{.name = "huge pages", .text = mode.empty() ? "unknown" : mode, .details = mode};
   if (mode == "always" || mode == "madvise") out.text += ": weights use them";
   if (mode == "never") {
@@ -103,18 +160,25 @@ Finding huge_page_finding() {
 }
 
 Finding disk() {
-  std::error_code ignored;
+  std::error_code ignored, failure;
   const fs::path folder = fs::current_path(ignored);
-  const auto free = free_bytes(folder);
+  const uint64_t free = fs::space(folder, failure).available;
   Finding out{.name = "disk"};
-  out.text = free ? fmt::format("{} free in {}", size_text(*free), folder.string()) : "unknown";
+  out.text = failure ? "unknown" : fmt::format("{} free in {}", size_text(free), folder.string());
   out.details = {{"folder", folder.string()}};
-  out.details["free"] = free ? OrderedJson(*free) : OrderedJson(nullptr);
-  if (free && *free < 2 * kGiB) {
+  out.details["free"] = failure ? OrderedJson(nullptr) : OrderedJson(free);
+  if (!failure && free < 2 * kGiB) {
     out.health = Health::note;
     out.hint = "a run that trains a BERT of base size keeps 2.5 GiB: its model and two checkpoints";
   }
   return out;
+}
+
+// What a program prints on standard output, if it ends with status 0 within `seconds`.
+std::optional<std::string> output_of(const std::vector<std::string>& words, int seconds) {
+  std::optional<ChildEnd> end = run_child(words, {.keep_output = true, .alone = true, .seconds = seconds});
+  if (!end || end->status != 0) return std::nullopt;
+  return std::move(end->output);
 }
 
 Finding trainer(const fs::path& program) {
@@ -171,15 +235,14 @@ Finding cuda() {
   return out;
 }
 
-// Only those who develop Exeunt need node: it runs the judges of tokenizers and of ONNX graphs.
+// Only those who develop Exeunt need node: it runs the references for tokenizers and ONNX graphs.
 Finding node() {
   Finding out{.name = "node and npm"};
   std::vector<std::string> parts, gone;
   for (const char* name : {"node", "npm"}) {
-    const fs::path program = program_on_path(name);
-    auto text = program.empty() ? std::nullopt : output_of({program.string(), "--version"}, 20);
+    auto text = output_of({name, "--version"}, 20);
     if (text) text->erase(std::min(text->find('\n'), text->size()));
-    out.details[name] = text ? OrderedJson(*text) : OrderedJson(nullptr);
+    out.details[name] = or_null(text);
     text ? (void)parts.emplace_back(fmt::format("{} {}", name, *text)) : (void)gone.emplace_back(name);
   }
   out.text = gone.empty()
@@ -216,7 +279,39 @@ Finding model_cache() {
   return out;
 }
 
+// Of the self-check's model: small, but with more than one panel, block of rows and head.
+constexpr int kCheckedTokens = 37;
+constexpr ModelSpec kSmall{
+    .layers = 2, .hidden = 96, .heads = 3, .inner = 200, .vocab = 500, .positions = 64, .embedding = 96};
+
+// Shares of the largest logit that rounding may cost; a wrong kernel is off by about 1.
+double tolerance(Precision precision) {
+  return precision == Precision::fp32 ? 1e-4 : precision == Precision::bf16 ? 0.1 : 0.15;
+}
+
 }  // namespace
+
+std::vector<SelfCheck> check_engine(const Kernels& kernels) {
+  const Checkpoint model = random_model(kSmall, BenchHeads::reader);
+  const Encoding text = random_texts(kSmall, std::array{kCheckedTokens}).front();
+  const std::vector<float> wanted = Reference(model).trace(text).logits;
+  float largest = 0;
+  for (const float value : wanted) largest = std::max(largest, std::abs(value));
+  std::vector<SelfCheck> out;
+  for (const Precision precision : kPrecisions) {
+    if (precision == Precision::bf16 && !kernels.bf16) continue;
+    Engine engine(model, {.precision = precision, .threads = 1, .kernels = &kernels});
+    const std::vector<float> got = engine.full_pass(text).logits;
+    double worst = got.size() == wanted.size() ? 0 : INFINITY;
+    for (size_t i = 0; i < std::min(got.size(), wanted.size()); ++i) {
+      const double off = std::abs(static_cast<double>(got[i]) - wanted[i]);
+      worst = std::isfinite(off) ? std::max(worst, off) : INFINITY;
+    }
+    const double share = worst / largest;
+    out.push_back({precision, share, share <= tolerance(precision)});
+  }
+  return out;
+}
 
 std::string_view name_of(Health health) noexcept {
   constexpr std::array<std::string_view, 4> names = {"ok", "note", "missing", "broken"};
@@ -224,7 +319,7 @@ std::string_view name_of(Health health) noexcept {
 }
 
 std::vector<Finding> examine_machine(const fs::path& trainer_program) {
-  return {processor(), kernels(), memory_finding(), huge_page_finding(), disk(), trainer(trainer_program),
+  return {processor(), kernels(), memory(),     huge_pages(), disk(), trainer(trainer_program),
           cuda(),      node(),    model_cache()};
 }
 

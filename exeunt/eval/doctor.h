@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/engine/engine.h"
 
 namespace exeunt {
 
@@ -29,6 +30,15 @@ struct Finding {
 
 // `trainer` is the program exeunt-train; empty: it is not installed.
 [[nodiscard]] std::vector<Finding> examine_machine(const std::filesystem::path& trainer);
+
+// The engine against the reference on this processor, with a small random model.
+struct SelfCheck {
+  Precision precision = Precision::fp32;
+  double difference = 0;  // the largest of all exits' logits, as a share of the largest logit
+  bool good = false;      // within this precision's rounding error
+};
+// One row for each precision of these kernels.
+[[nodiscard]] std::vector<SelfCheck> check_engine(const Kernels& kernels);
 
 [[nodiscard]] bool any_of(const std::vector<Finding>& findings, Health health);
 [[nodiscard]] std::string verdict(const std::vector<Finding>& findings);

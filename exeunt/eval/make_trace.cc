@@ -2,7 +2,6 @@
 #include "exeunt/eval/make_trace.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -11,7 +10,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
-#include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/reference.h"
 #include "exeunt/engine/resolve.h"
@@ -20,29 +18,16 @@
 namespace exeunt {
 namespace {
 
-void require_fit(const Checkpoint& model, const Dataset& data) {
-  const Problem problem = model.exits().problem;
-  if (!data.labelled || problem == data.problem) return;
-  if (problem == Problem::multi_label || data.problem == Problem::multi_label) {
-    const bool several = problem == Problem::multi_label;
-    throw Error(Code::bad_file,
-                fmt::format("the model gives {}, but the rows of the data have {}",
-                            several ? "several labels at once" : "one answer", several ? "one" : "several"),
-                several ? "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label"
-                        : "omit --multi-label and --label-columns");
+std::string_view answers_of(Problem problem) {
+  switch (problem) {
+    case Problem::classification:
+      break;
+    case Problem::multi_label:
+      return "several labels at once";
+    case Problem::regression:
+      return "a number";
   }
-  const bool regression = problem == Problem::regression;
-  throw Error(Code::bad_file,
-              fmt::format("the model predicts {}, but the data holds {}", regression ? "a number" : "classes",
-                          regression ? "classes" : "numbers"),
-              "choose the task the model was trained for");
-}
-
-// 1 for each label that the row has, 0 for the others; unknown where the data has no labels.
-void put_gold(const Dataset& data, const Example& example, std::vector<float>& gold) {
-  const size_t labels = data.labels.size();
-  gold.insert(gold.end(), labels, std::isnan(example.gold) ? example.gold : 0.0F);
-  for (const int label : example.given) gold[gold.size() - labels + static_cast<size_t>(label)] = 1;
+  return "one label";
 }
 
 TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOptions& options, int max_length) {
@@ -59,18 +44,6 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   info.max_length = max_length;
   info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
   return info;
-}
-
-// How much of a text was learned. `text` has its tokens at `max_length`; training may have truncated it elsewhere.
-Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
-                   const std::function<Encoding(int)>& encode) {
-  Overlap most = Overlap::none;
-  for (const int64_t trained : learned.max_lengths()) {
-    const auto length = static_cast<int64_t>(text.ids.size());
-    const bool same = trained == max_length || (!text.truncated && length <= trained);
-    most = std::max(most, learned.overlap(same ? text.ids : encode(static_cast<int>(trained)).ids));
-  }
-  return most;
 }
 
 void append(std::vector<float>& all, const std::vector<float>& part) {
@@ -123,17 +96,37 @@ RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, Trac
 
 }  // namespace
 
-void require_heads(const Checkpoint& model) {
-  if (!model.exits().sites.empty()) return;
-  throw Error(Code::bad_file, fmt::format("{}: the model has no exits: it is a bare backbone", model.folder().string()),
-              "train it first: exeunt train --model MODEL --data FILE");
+Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
+                   const std::function<Encoding(int)>& encode) {
+  Overlap most = Overlap::none;
+  for (const int64_t trained : learned.max_lengths()) {
+    const auto length = static_cast<int64_t>(text.ids.size());
+    const bool same = trained == max_length || (!text.truncated && length <= trained);
+    most = std::max(most, learned.overlap(same ? text.ids : encode(static_cast<int>(trained)).ids));
+  }
+  return most;
+}
+
+void require_same_problem(const Checkpoint& model, const Dataset& data) {
+  const Problem problem = model.exits().problem;
+  if (!data.labelled || problem == data.problem) return;
+  throw Error(Code::bad_file,
+              fmt::format("the model predicts {}, but the rows of {} have {}", answers_of(problem),
+                          data.where.empty() ? "the data" : data.where, answers_of(data.problem)),
+              problem == Problem::multi_label
+                  ? "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label"
+              : data.problem == Problem::multi_label ? "omit --multi-label and --label-columns"
+                                                     : "choose the task the model was trained for");
 }
 
 ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data, const TraceOptions& options) {
   require_heads(model);
-  require_fit(model, data);
+  require_same_problem(model, data);
   if (data.labelled && data.problem != Problem::regression) reorder_labels(data, model.exits().labels);
-  if (!data.labelled) data.labels = model.exits().labels;
+  if (!data.labelled) {
+    data.labels = model.exits().labels;
+    data.problem = model.exits().problem;
+  }
   const Resolved resolved =
       resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
                       .exceptions = options.exceptions,
@@ -178,11 +171,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   }
   if (options.truncated) options.truncated(truncated);
   for (const Example& example : data.examples) {
-    if (trace.info.problem == Problem::multi_label) {
-      put_gold(data, example, trace.gold);
-    } else {
-      trace.gold.push_back(example.gold);
-    }
+    append_gold(data, example, trace.gold);
     trace.index.push_back(example.index);
   }
   check_trace(trace, data.task.empty() ? "trace" : data.task);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "exeunt/data/dataset.h"
+#include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/device.h"
 #include "exeunt/engine/precision_map.h"
 #include "exeunt/model/checkpoint.h"
@@ -34,7 +35,12 @@ struct TraceOptions {
 [[nodiscard]] ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Dataset data,
                                    const TraceOptions& options);
 
-// Refuses a backbone without heads (bad_file), naming the verb that needs them.
-void require_heads(const Checkpoint& model);
+// Refuses labelled rows of another problem than the model's (bad_file).
+void require_same_problem(const Checkpoint& model, const Dataset& data);
+
+// How much of a text was learned. `text` has its tokens at `max_length`; training may have truncated it elsewhere, then
+// `encode` gives its tokens at another length.
+[[nodiscard]] Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
+                                 const std::function<Encoding(int)>& encode);
 
 }  // namespace exeunt

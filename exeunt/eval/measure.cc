@@ -8,7 +8,6 @@
 #include "exeunt/base/json.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/data/inspect.h"
-#include "exeunt/data/labels.h"
 #include "exeunt/data/task.h"
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/precision_map.h"
@@ -242,6 +241,20 @@ void set_reference(ExitTrace& trace, const ExitTrace& fp32) {
     const std::span<const float> last = fp32.at(row, fp32.exits - 1);
     trace.reference.insert(trace.reference.end(), last.begin(), last.end());
   }
+}
+
+std::vector<BaselineScore> baseline_for(const std::string& train, const MeasureOptions& options,
+                                        const Measured& measured, const std::vector<Metric>& metrics) {
+  if (!measured.model || !options.trace.empty() || !measured.trace.labelled()) {
+    throw Error(Code::usage, "--baseline: got no labelled texts to score simple models on",
+                "name a model, and with --data labelled texts");
+  }
+  Dataset data = data_for(options, *measured.model, Observer{});
+  reorder_labels(data, measured.trace.info.labels);
+  UserColumns columns = options.data.columns;
+  columns.labels = measured.trace.info.labels;
+  columns.problem = measured.trace.info.problem;
+  return baseline(read_user_data(train, columns), data, metrics);
 }
 
 }  // namespace exeunt

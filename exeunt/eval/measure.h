@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exeunt/base/progress.h"
+#include "exeunt/data/baseline.h"
 #include "exeunt/data/user_data.h"
 #include "exeunt/engine/device.h"
 #include "exeunt/eval/scores.h"
@@ -20,7 +21,7 @@
 
 namespace exeunt {
 
-// Who is told what happens while a flow works.
+// Receives the notices and the progress of a flow.
 struct Observer {
   std::function<void(const std::string&)> notice = [](const std::string&) {};  // a remark that needs no action
   ProgressStyle progress = {};
@@ -81,5 +82,11 @@ struct Measured {
 
 // The answers at full depth of `fp32`, which has the same rows, become the reference of `trace`.
 void set_reference(ExitTrace& trace, const ExitTrace& fp32);
+
+// What simple models reach on the measured texts: the majority class and a linear model, learned from the rows of the
+// file `train`, which has the columns of the measured data. Throws Error: usage where the texts are not at hand, as
+// with a trace alone.
+[[nodiscard]] std::vector<BaselineScore> baseline_for(const std::string& train, const MeasureOptions& options,
+                                                      const Measured& measured, const std::vector<Metric>& metrics);
 
 }  // namespace exeunt

@@ -11,6 +11,7 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
+#include "exeunt/engine/resolve.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/locate.h"
 #include "exeunt/policy/policy_text.h"
@@ -244,7 +245,7 @@ std::string training_part(const CardFacts& facts) {
   return out + "; every setting is in `recipe.json`.\n";
 }
 
-// How exits came to a model that was finished before.
+// How the exits were attached, where they were.
 std::string attached_part(const CardFacts& facts) {
   if (!facts.attached.is_object()) return {};
   const auto count = [&](const char* name) {
@@ -253,10 +254,8 @@ std::string attached_part(const CardFacts& facts) {
   };
   return fmt::format(
       "\n## Origin of the exits\nThe exits were attached to a finished model, whose weights and last exit are "
-      "unchanged: "
-      "at full depth it answers as before. Each new exit learned to imitate the last one on {} unlabelled texts; {} "
-      "others "
-      "chose settings and {} certified the policy. Every setting is in `attach.json`.\n",
+      "unchanged: at full depth it answers as before. Each new exit was distilled from the last one. Split of the "
+      "unlabelled texts: {} train, {} validation, {} certification. Every setting is in `attach.json`.\n",
       count("learned"), count("chosen"), count("certified"));
 }
 
@@ -283,12 +282,13 @@ std::string heads_part(const Checkpoint& model, const CardFacts& facts) {
          "\n## Limitations\nTraining data, possible harms and uses out of scope: to be described by the author.\n";
 }
 
-}  // namespace
-
+// "runs/sst2/" is called sst2.
 std::string name_of_folder(const fs::path& folder) {
   const fs::path path = (folder / "").lexically_normal().parent_path();
   return path.filename().string();
 }
+
+}  // namespace
 
 CardFacts card_facts(const fs::path& folder, const fs::path& source) {
   const auto read = [](const fs::path& from, const char* name) {
@@ -325,6 +325,28 @@ void write_card(const fs::path& folder, const Checkpoint& model, const CardFacts
   };
   if (path_exists(path) && !ours()) return;
   write_atomically(path, model_card(model, facts));
+}
+
+CardFacts facts_of_folder(const fs::path& folder, const Checkpoint& model, const fs::path& source) {
+  CardFacts facts = card_facts(folder, source);
+  if (facts.policy) facts.promises = stored_promises(*facts.policy, model, folder);
+  return facts;
+}
+
+std::function<std::vector<std::string>(const fs::path&)> card_writer(const Checkpoint& model, const fs::path& out,
+                                                                     CardFor reader) {
+  return [&model, out, reader](const fs::path& folder) -> std::vector<std::string> {
+    CardFacts facts = facts_of_folder(folder, model, model.folder());
+    facts.name = name_of_folder(out);
+    facts.reader = reader;
+    write_card(folder, model, facts);
+    return {};  // people edit it, so no manifest lists it
+  };
+}
+
+void refresh_card(const Checkpoint& model) {
+  const fs::path& folder = model.folder();
+  if (path_exists(folder / kCardFile)) write_card(folder, model, facts_of_folder(folder, model, folder));
 }
 
 }  // namespace exeunt

@@ -6,7 +6,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/version.h"
-#include "exeunt/eval/folder_card.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"

@@ -119,21 +119,15 @@ std::vector<Score> Scorer::quality(std::span<const float> predicted, const Logit
   if (!trace_.labelled()) return {};
   if (trace_.info.problem != Problem::multi_label)
     return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
-  return score_sets(options_.metrics, sets(logits_of), gold_sets(), static_cast<size_t>(trace_.width));
+  return score_sets(options_.metrics, sets(logits_of), trace_.gold, static_cast<size_t>(trace_.width));
 }
 
-std::vector<uint8_t> Scorer::sets(const LogitsOf& logits_of) const {
-  std::vector<uint8_t> out;
+std::vector<float> Scorer::sets(const LogitsOf& logits_of) const {
+  std::vector<float> out;
   for (size_t row = 0; row < trace_.rows; ++row) {
     const ExitLogits reading = trace_.exit_logits(logits_of(row));
-    for (int c = 0; c < trace_.width; ++c) out.push_back(has_label(reading, c) ? 1 : 0);
+    for (int c = 0; c < trace_.width; ++c) out.push_back(has_label(reading, c) ? 1.0F : 0.0F);
   }
-  return out;
-}
-
-std::vector<uint8_t> Scorer::gold_sets() const {
-  std::vector<uint8_t> out;
-  for (const float gold : trace_.gold) out.push_back(gold == 1 ? 1 : 0);
   return out;
 }
 
@@ -169,7 +163,7 @@ ClassReport Scorer::classes(const PolicySpec& policy) {
   check(trace_.labelled() && trace_.info.problem != Problem::regression, "classes have labels");
   const Departures departures = replayer_.run(policy);
   if (trace_.info.problem == Problem::multi_label) {
-    return set_report(sets([&](size_t row) { return replayer_.answer(departures, row); }), gold_sets(),
+    return set_report(sets([&](size_t row) { return replayer_.answer(departures, row); }), trace_.gold,
                       static_cast<size_t>(trace_.width));
   }
   std::vector<float> predicted;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/data/class_report.h"
 #include "exeunt/data/metrics.h"
 #include "exeunt/policy/policy.h"
 #include "exeunt/policy/replay.h"
@@ -81,9 +80,8 @@ class Scorer {
  private:
   using LogitsOf = std::function<std::span<const float>(size_t row)>;
   [[nodiscard]] std::vector<Score> quality(std::span<const float> predicted, const LogitsOf& logits_of) const;
-  // Several labels, [rows, labels]: what logits give, and the gold ones.
-  [[nodiscard]] std::vector<uint8_t> sets(const LogitsOf& logits_of) const;
-  [[nodiscard]] std::vector<uint8_t> gold_sets() const;
+  // multi_label, [rows, labels]: 1 for each label that is given, else 0.
+  [[nodiscard]] std::vector<float> sets(const LogitsOf& logits_of) const;
   [[nodiscard]] double agreement_of(std::span<const float> predicted) const noexcept;
   void add_costs(PolicyScore& score, const PolicySpec& policy, const Departures& departures) const;
 

@@ -2,6 +2,7 @@
 #include "exeunt/eval/sweep_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
@@ -19,10 +20,6 @@ bool has_tokenizer(const fs::path& folder) {
     if (path_exists(folder / name)) return true;
   return false;
 }
-
-}  // namespace
-
-namespace {
 
 // `stored`: settings run with the exits and temperatures that the model would run them with.
 Swept sweep_one(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer, bool stored) {
@@ -88,6 +85,34 @@ void measure_times(const MeasureOptions& options, Swept& swept, const Observer& 
     swept.rows[i].score.measured_ms = times.rows[i].ms;
     swept.rows[i].score.measured_speedup = times.rows[i].clock_speedup;
   }
+}
+
+void mark_best(std::span<Swept> all, Metric primary) {
+  for (Swept& one : all) one.best.assign(one.rows.size(), false);
+  for (size_t setting = 0; !all.empty() && setting < all.front().rows.size(); ++setting) {
+    Swept* best = nullptr;
+    for (Swept& one : all) {
+      const double value = quality_of(one.rows[setting].score, primary);
+      const bool better = best == nullptr || value > quality_of(best->rows[setting].score, primary);
+      if (std::isfinite(value) && better) best = &one;
+    }
+    if (best != nullptr) best->best[setting] = true;
+  }
+}
+
+OrderedJson checkpoints_json(std::span<const Swept> all) {
+  OrderedJson out = OrderedJson::array();
+  for (const Swept& one : all) {
+    const OrderedJson rows = sweep_json(one.rows);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      OrderedJson row;
+      row["checkpoint"] = one.checkpoint;
+      row.update(rows[i]);
+      row["best"] = static_cast<bool>(one.best[i]);
+      out.push_back(std::move(row));
+    }
+  }
+  return out;
 }
 
 std::string plain_task(const ExitTrace& trace) {

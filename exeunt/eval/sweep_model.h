@@ -20,6 +20,7 @@ struct Swept {
   std::vector<PolicySpec> policies = {};
   std::vector<SweepRow> rows = {};
   std::vector<ExitScore> exits = {};
+  std::vector<bool> best = {};  // [rows] by mark_best(): no other checkpoint is better with that setting
 };
 
 using SettingsFor = std::function<std::vector<PolicySpec>(const ExitTrace&)>;
@@ -33,6 +34,10 @@ using SettingsFor = std::function<std::vector<PolicySpec>(const ExitTrace&)>;
 // Runs the texts of the options under every setting, in turns, and notes the times in the rows. Throws Error (usage)
 // for a trace without its model.
 void measure_times(const MeasureOptions& options, Swept& swept, const Observer& observer);
+
+// Over several checkpoints with the same settings, in the same order. Ties go to the first.
+void mark_best(std::span<Swept> all, Metric primary);
+[[nodiscard]] OrderedJson checkpoints_json(std::span<const Swept> all);
 
 // "SST-2" of "elue/SST-2".
 [[nodiscard]] std::string plain_task(const ExitTrace& trace);

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "exeunt/data/rows.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
@@ -19,36 +20,24 @@ OrderedJson finite_or_null(const std::optional<double>& value) {
   return value ? finite_or_null(*value) : OrderedJson(nullptr);
 }
 
-std::string csv_header(std::span<const SweepRow> rows) {
-  std::string out = "policy";
-  if (!rows.empty()) {
-    for (const Score& metric : rows.front().score.metrics) out += fmt::format(",{}", name_of(metric.metric));
-  }
-  return out +
-         ",agreement,average_layers,cost_fraction,saved_fraction,speedup_ratio,mflops,mflops_padded,predicted_ms,"
-         "measured_ms,measured_speedup,pareto";
-}
-
-std::string csv_line(const SweepRow& row) {
-  const auto optional_text = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string{};
-  };
-  const PolicyScore& s = row.score;
-  std::string out = csv_field(s.policy);
-  for (const Score& metric : s.metrics) out += std::isfinite(metric.value) ? fmt::format(",{}", metric.value) : ",";
-  return out + fmt::format(",{},{},{},{},{},{},{},{},{},{},{}", s.agreement, s.cost.average_layers,
-                           s.cost.cost_fraction, s.cost.saved_fraction, s.cost.speedup_ratio, optional_text(s.mflops),
-                           optional_text(s.mflops_padded), optional_text(s.predicted_ms), optional_text(s.measured_ms),
-                           optional_text(s.measured_speedup), row.on_front ? 1 : 0);
-}
-
 }  // namespace
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
+std::string csv_of(const OrderedJson& rows) {
+  std::string out;
+  for (const OrderedJson& row : rows) {
+    std::vector<std::string> names, cells;
+    for (const auto& [name, value] : row.items()) {
+      if (value.is_array()) continue;
+      names.push_back(name);
+      cells.push_back(value.is_null()      ? ""
+                      : value.is_string()  ? csv_field(value.get<std::string>())
+                      : value.is_boolean() ? fmt::format("{:d}", value.get<bool>())
+                                           : fmt::format("{}", value.get<double>()));
+    }
+    if (out.empty()) out = fmt::format("{}\n", fmt::join(names, ","));
+    out += fmt::format("{}\n", fmt::join(cells, ","));
+  }
+  return out;
 }
 
 double quality_of(const PolicyScore& score, Metric primary) {
@@ -98,46 +87,7 @@ OrderedJson sweep_json(std::span<const SweepRow> rows) {
 }
 
 std::string sweep_csv(std::span<const SweepRow> rows) {
-  std::string out = csv_header(rows) + "\n";
-  for (const SweepRow& row : rows) out += csv_line(row) + "\n";
-  return out;
-}
-
-void mark_best(std::span<CheckpointRows> all, Metric primary) {
-  for (CheckpointRows& one : all) one.best.assign(one.rows.size(), false);
-  for (size_t setting = 0; !all.empty() && setting < all.front().rows.size(); ++setting) {
-    CheckpointRows* best = nullptr;
-    for (CheckpointRows& one : all) {
-      const double value = quality_of(one.rows[setting].score, primary);
-      const bool better = best == nullptr || value > quality_of(best->rows[setting].score, primary);
-      if (std::isfinite(value) && better) best = &one;
-    }
-    if (best != nullptr) best->best[setting] = true;
-  }
-}
-
-OrderedJson checkpoints_json(std::span<const CheckpointRows> all) {
-  OrderedJson out = OrderedJson::array();
-  for (const CheckpointRows& one : all) {
-    const OrderedJson rows = sweep_json(one.rows);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      OrderedJson row;
-      row["checkpoint"] = one.checkpoint;
-      row.update(rows[i]);
-      row["best"] = static_cast<bool>(one.best[i]);
-      out.push_back(std::move(row));
-    }
-  }
-  return out;
-}
-
-std::string checkpoints_csv(std::span<const CheckpointRows> all) {
-  std::string out = "checkpoint," + (all.empty() ? csv_header({}) : csv_header(all.front().rows)) + ",best\n";
-  for (const CheckpointRows& one : all) {
-    for (size_t i = 0; i < one.rows.size(); ++i)
-      out += fmt::format("{},{},{}\n", csv_field(one.checkpoint), csv_line(one.rows[i]), one.best[i] ? 1 : 0);
-  }
-  return out;
+  return csv_of(sweep_json(rows));
 }
 
 OrderedJson exit_scores_json(std::span<const ExitScore> exits) {

@@ -28,17 +28,9 @@ struct SweepRow {
 [[nodiscard]] OrderedJson score_json(const PolicyScore& score);
 [[nodiscard]] OrderedJson sweep_json(std::span<const SweepRow> rows);
 [[nodiscard]] std::string sweep_csv(std::span<const SweepRow> rows);
-[[nodiscard]] std::string csv_field(const std::string& text);  // quoted if it has a comma, quote or line break
 
-// The same settings, in the same order, over several checkpoints of one training.
-struct CheckpointRows {
-  std::string checkpoint;
-  std::vector<SweepRow> rows;
-  std::vector<bool> best = {};  // [rows] no other checkpoint is better with that setting; ties go to the first
-};
-void mark_best(std::span<CheckpointRows> all, Metric primary);
-[[nodiscard]] OrderedJson checkpoints_json(std::span<const CheckpointRows> all);
-[[nodiscard]] std::string checkpoints_csv(std::span<const CheckpointRows> all);
+// The rows of a table in JSON as CSV, without the lists in them.
+[[nodiscard]] std::string csv_of(const OrderedJson& rows);
 
 [[nodiscard]] OrderedJson exit_scores_json(std::span<const ExitScore> exits);
 

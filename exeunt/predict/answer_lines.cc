@@ -5,11 +5,11 @@
 #include <array>
 #include <iterator>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
-#include "exeunt/eval/sweep_table.h"
+#include "exeunt/data/rows.h"
 
 namespace exeunt {
 namespace {
@@ -87,12 +87,16 @@ std::string AnswerLines::joined(const std::vector<std::string>& fields) const {
 std::vector<std::string> AnswerLines::columns() const {
   std::vector<std::string> names{"index"};
   names.insert(names.end(), keep_.begin(), keep_.end());
-  if (exits_.problem == Problem::regression) {
-    names.emplace_back("value");
-  } else if (exits_.problem == Problem::multi_label) {
-    names.insert(names.end(), {"labels", "scores"});
-  } else {
-    names.insert(names.end(), {"label", "score"});
+  switch (exits_.problem) {
+    case Problem::classification:
+      names.insert(names.end(), {"label", "score"});
+      break;
+    case Problem::multi_label:
+      names.insert(names.end(), {"labels", "scores"});
+      break;
+    case Problem::regression:
+      names.emplace_back("value");
+      break;
   }
   names.insert(names.end(), {"exit_layer", "layers_run"});
   return names;
@@ -113,49 +117,34 @@ std::string AnswerLines::head() const {
   return {};
 }
 
-template <class TextOf>
-std::string AnswerLines::given(const Answer& answer, TextOf&& text_of) const {
-  std::string out;
-  for (const int label : labels_of(exits_, answer.logits)) {
-    if (!out.empty()) out += '|';
-    out += text_of(static_cast<size_t>(label));
-  }
-  return out;
-}
-
 // The label's name; for a regression its value, held to the range of the labels where that is known.
 std::string AnswerLines::label_of(const Prediction& text) const {
-  const Evidence& evidence = text.answer.evidence;
-  if (exits_.problem != Problem::regression)
-    return plain_field(given(text.answer, [&](size_t label) { return exits_.labels.at(label); }));
-  double value = evidence.value;
-  if (exits_.range) value = std::clamp(value, exits_.range->first, exits_.range->second);
-  return fmt::format("{:.3f}", value);
+  std::vector<float> logits = text.answer.logits;
+  if (exits_.range)
+    logits[0] =
+        std::clamp(logits[0], static_cast<float>(exits_.range->first), static_cast<float>(exits_.range->second));
+  return plain_field(answer_text(exits_, logits, {.separator = "|", .value = "{:.3f}"}));
 }
 
 std::string AnswerLines::json_line(const Prediction& text) const {
   OrderedJson out;
   out["index"] = text.index;
   for (size_t i = 0; i < keep_.size(); ++i) out[keep_[i]] = text.kept.at(i);
-  if (text.blank) {
-    out[exits_.problem == Problem::regression    ? "value"
-        : exits_.problem == Problem::multi_label ? "labels"
-                                                 : "label"] = nullptr;
-    return out.dump() + "\n";
+  OrderedJson& answer = out[columns().at(1 + keep_.size())];
+  if (text.blank) return out.dump() + "\n";
+  switch (exits_.problem) {
+    case Problem::classification:
+      answer = answer_text(exits_, text.answer.logits);
+      break;
+    case Problem::multi_label:
+      answer = OrderedJson::array();
+      for (const int label : labels_of(exits_, text.answer.logits)) answer.push_back(exits_.label(label));
+      break;
+    case Problem::regression:
+      answer = text.answer.evidence.value;
+      break;
   }
-  if (exits_.problem == Problem::regression) {
-    out["value"] = text.answer.evidence.value;
-  } else {
-    if (exits_.problem == Problem::multi_label) {
-      out["labels"] = OrderedJson::array();
-      for (const int label : labels_of(exits_, text.answer.logits))
-        out["labels"].push_back(exits_.labels.at(static_cast<size_t>(label)));
-    } else {
-      out["label"] = exits_.labels.at(static_cast<size_t>(text.answer.evidence.label));
-    }
-    out["scores"] = OrderedJson::object();
-    for (size_t i = 0; i < exits_.labels.size(); ++i) out["scores"][exits_.labels[i]] = text.answer.probabilities.at(i);
-  }
+  for (size_t i = 0; i < exits_.labels.size(); ++i) out["scores"][exits_.labels[i]] = text.answer.probabilities.at(i);
   out["exit_layer"] = text.answer.layer;
   out["layers_run"] = text.answer.layers_run;
   if (was_forced(text.answer.stop_reason)) out["covered"] = false;  // by the promise
@@ -170,12 +159,12 @@ std::vector<std::string> AnswerLines::fields_of(const Prediction& text) const {
     fields.resize(columns().size());
     return fields;
   }
-  if (exits_.problem == Problem::regression) {
-    fields.push_back(fmt::format("{:.6g}", answer.evidence.value));
-  } else {
-    fields.push_back(given(answer, [&](size_t label) { return exits_.labels.at(label); }));
-    fields.push_back(
-        given(answer, [&](size_t label) { return fmt::format("{:.6f}", answer.probabilities.at(label)); }));
+  fields.push_back(answer_text(exits_, answer.logits, {.separator = "|", .value = "{:.6g}"}));
+  if (exits_.problem != Problem::regression) {
+    std::vector<std::string> scores;
+    for (const int label : labels_of(exits_, answer.logits))
+      scores.push_back(fmt::format("{:.6f}", answer.probabilities.at(static_cast<size_t>(label))));
+    fields.push_back(fmt::format("{}", fmt::join(scores, "|")));
   }
   fields.push_back(fmt::format("{}", answer.layer));
   fields.push_back(fmt::format("{}", answer.layers_run));

@@ -13,8 +13,7 @@
 namespace exeunt {
 
 //   tsv    index, label, score (its probability), exit_layer, layers_run; regression: value for label and score;
-//   several
-//          labels: labels and their scores, with | between them
+//          several labels: labels and their scores, with | between them
 //   csv    the same, separated by commas
 //   jsonl  {"index", "label", "scores": {label: probability}, "exit_layer", "layers_run"}; regression: "value"; several
 //          labels: "labels": [label, …]
@@ -50,9 +49,6 @@ class AnswerLines {
 
  private:
   [[nodiscard]] std::string label_of(const Prediction& text) const;
-  // Of the labels that an answer gives: what `text_of` says of each, with | between them.
-  template <class TextOf>
-  [[nodiscard]] std::string given(const Answer& answer, TextOf&& text_of) const;
   [[nodiscard]] std::string json_line(const Prediction& text) const;
   [[nodiscard]] std::vector<std::string> columns() const;  // of a table
   [[nodiscard]] std::vector<std::string> fields_of(const Prediction& text) const;

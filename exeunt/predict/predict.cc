@@ -16,11 +16,13 @@ namespace {
 // Enough for every thread to find work while the oldest text still runs, little enough to keep in memory.
 constexpr size_t kWindowPerThread = 64;
 
-// A text on its way. The engine's thread writes `truncated` before it fulfils `answer`.
+// A text in flight. The engine's thread writes `truncated` before it fulfils `promise`.
 struct Waiting {
   TextRow row = {};
   bool truncated = false, blank = false;
-  std::promise<Answer> answer = {};
+  std::promise<Answer> promise = {};
+  std::future<Answer> answer = promise.get_future();
+  Ticket ticket = {};
 };
 
 [[noreturn]] void refuse_empty(const TextRow& row) {
@@ -30,16 +32,15 @@ struct Waiting {
 
 class Stream {
  public:
-  Stream(Engine& engine, const Tokenizer& tokenizer, const PredictPlan& plan)
-      : engine_(engine),
-        tokenizer_(tokenizer),
+  Stream(Classifier& classifier, const PredictPlan& plan)
+      : classifier_(classifier),
         plan_(plan),
-        window_(kWindowPerThread * static_cast<size_t>(engine.threads())) {}
+        window_(kWindowPerThread * static_cast<size_t>(classifier.engine().threads())) {}
 
-  // An Error leaves texts in flight; they still write to what is waited for, and read the tokenizer.
+  // An Error leaves texts in flight, which still read the tokenizer.
   ~Stream() {
-    for (const Ticket& ticket : tickets_) ticket.cancel();
-    for (const auto& [waiting, future] : waiting_) future.wait();
+    for (const auto& waiting : waiting_) waiting->ticket.cancel();
+    for (const auto& waiting : waiting_) waiting->answer.wait();
   }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -48,11 +49,9 @@ class Stream {
     for (TextRow row; plan_.next(row);) {
       ++counts_.rows;
       if (!plan_.shard.has(row.index)) continue;
-      const bool blank = is_blank(row.text, row.pair);
-      if (blank && !plan_.answer_blank) refuse_empty(row);
       if (waiting_.size() >= window_) finish_oldest();
-      blank ? pass(std::move(row)) : submit(std::move(row));
-      while (!waiting_.empty() && ready(waiting_.front().second)) finish_oldest();
+      submit(std::move(row));
+      while (!waiting_.empty() && ready(waiting_.front()->answer)) finish_oldest();
       row = {};
     }
     while (!waiting_.empty()) finish_oldest();
@@ -64,46 +63,41 @@ class Stream {
     return answer.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
 
-  // A row without a text keeps its place among the answers.
-  void pass(TextRow&& row) {
-    auto waiting = std::make_shared<Waiting>();
-    waiting->row = std::move(row);
-    waiting->blank = true;
-    waiting->answer.set_value({});
-    waiting_.emplace_back(waiting, waiting->answer.get_future());
-    tickets_.emplace_back();
-  }
-
   void submit(TextRow&& row) {
-    auto waiting = std::make_shared<Waiting>();
-    waiting->row = std::move(row);
-    waiting_.emplace_back(waiting, waiting->answer.get_future());
-    tickets_.push_back(engine_.submit(
-        [waiting, this] {
-          Encoding encoding = tokenizer_.encode(waiting->row.text, waiting->row.pair, plan_.encode);
-          waiting->truncated = encoding.truncated;
-          return encoding;
-        },
-        plan_.ask, [waiting](Answer&& answer) { waiting->answer.set_value(std::move(answer)); }));
+    const auto text = std::make_shared<Waiting>();
+    text->blank = is_blank(row.text, row.pair);
+    if (text->blank && !plan_.answer_blank) refuse_empty(row);
+    text->row = std::move(row);
+    const auto encode = [text, this] {
+      Encoding encoding = classifier_.tokenizer().encode(text->row.text, text->row.pair, encode_);
+      text->truncated = encoding.truncated;
+      return encoding;
+    };
+    const auto done = [text](Answer&& answer) { text->promise.set_value(std::move(answer)); };
+    if (text->blank) {
+      done({});
+    } else {
+      text->ticket = classifier_.engine().submit(encode, ask_, done);
+    }
+    waiting_.push_back(text);  // a blank one, too: it keeps its place among the answers
   }
 
   void finish_oldest() {
-    auto [waiting, future] = std::move(waiting_.front());
+    const std::shared_ptr<Waiting> text = std::move(waiting_.front());
     waiting_.pop_front();
-    tickets_.pop_front();
-    Prediction out{.index = waiting->row.index, .answer = future.get(), .kept = std::move(waiting->row.kept)};
-    if (waiting->blank) {
-      out.blank = true;
+    Prediction out{.index = text->row.index, .blank = text->blank, .answer = text->answer.get()};
+    out.kept = std::move(text->row.kept);
+    if (out.blank) {
       ++counts_.blank;
       return plan_.answered(out);
     }
-    out.truncated = waiting->truncated;
+    out.truncated = text->truncated;
     if (out.answer.stop_reason == StopReason::failed) {
-      throw_bad_file(waiting->row.place, "{}", out.answer.error);
+      throw_bad_file(text->row.place, "{}", out.answer.error);
     }
     if (out.truncated && plan_.strict) {
       throw Error(Code::bad_file,
-                  fmt::format("{}: the text is longer than {} tokens", waiting->row.place, plan_.encode.max_length),
+                  fmt::format("{}: the text is longer than {} tokens", text->row.place, encode_.max_length),
                   "shorten it, raise --max-length, or omit --strict to truncate it");
     }
     counts_.truncated += out.truncated ? 1 : 0;
@@ -112,13 +106,13 @@ class Stream {
     plan_.answered(out);
   }
 
-  Engine& engine_;
-  const Tokenizer& tokenizer_;
+  Classifier& classifier_;
+  const Ask ask_ = classifier_.ask();
+  const EncodeOptions encode_ = classifier_.encode_options();
   const PredictPlan& plan_;
   size_t window_;
   PredictCounts counts_ = {};
-  std::deque<std::pair<std::shared_ptr<Waiting>, std::future<Answer>>> waiting_ = {};
-  std::deque<Ticket> tickets_ = {};
+  std::deque<std::shared_ptr<Waiting>> waiting_ = {};
 };
 
 }  // namespace
@@ -131,8 +125,8 @@ Shard parse_shard(std::string_view text) {
   throw Error(Code::usage, fmt::format("--shard: got '{}', want i/n with i from 1 to n", text), "for example 2/8");
 }
 
-PredictCounts predict(Engine& engine, const Tokenizer& tokenizer, const PredictPlan& plan) {
-  return Stream(engine, tokenizer, plan).run();
+PredictCounts predict(Classifier& classifier, const PredictPlan& plan) {
+  return Stream(classifier, plan).run();
 }
 
 }  // namespace exeunt

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "exeunt/data/text_stream.h"
-#include "exeunt/engine/engine.h"
-#include "exeunt/text/tokenizer.h"
+#include "exeunt/engine/classifier.h"
 
 namespace exeunt {
 
@@ -31,8 +30,6 @@ struct Shard {
 [[nodiscard]] Shard parse_shard(std::string_view text);  // "2/8"; throws Error usage
 
 struct PredictPlan {
-  Ask ask = {};
-  EncodeOptions encode = {};
   bool strict = false;        // a text that is too long is an Error, not cut
   bool answer_blank = false;  // an empty text is answered as such instead of an Error
   Shard shard = {};
@@ -50,6 +47,6 @@ struct PredictCounts {
 
 // Throws Error: bad_file for an empty text (unless `answer_blank`) and, if `strict`, one too long, with its place; what
 // next() throws.
-PredictCounts predict(Engine& engine, const Tokenizer& tokenizer, const PredictPlan& plan);
+PredictCounts predict(Classifier& classifier, const PredictPlan& plan);
 
 }  // namespace exeunt

@@ -60,7 +60,7 @@ struct TextFeed {
   }
 };
 
-// A table in a pipe has no ending that tells its format.
+// A table in a pipe has no file extension to tell its format.
 bool looks_like_header(const TextRow& row, const PredictJob& job) {
   if (row.index != 0 || job.columns.form || job.file != "-") return false;
   for (const char separator : {',', '\t', ';'}) {
@@ -104,8 +104,7 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
   Classifier classifier(job.model, job.classifier);  // before the first text is waited for
   TextFeed source(job);
   observer.notices(classifier.notices());
-  const Ask ask = classifier.ask();
-  const AnswerLines lines(job.form, classifier.checkpoint(), ask.policy->bound,
+  const AnswerLines lines(job.form, classifier.checkpoint(), classifier.ask().policy->bound,
                           written_labels(job, classifier, source.data, observer), job.columns.keep);
   // Held back until the first answer, so that a bad file prints nothing.
   std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
@@ -113,30 +112,27 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
   int64_t answered = 0, shown = 0;
   PredictSummary summary{.layers = classifier.checkpoint().spec().layers,
                          .max_length = classifier.encode_options().max_length};
-  summary.counts =
-      predict(classifier.engine(), classifier.tokenizer(),
-              {.ask = ask,
-               .encode = classifier.encode_options(),
-               .strict = job.strict,
-               .answer_blank = !job.strict && job.form != AnswerForm::glue && job.form != AnswerForm::elue,
-               .shard = job.shard.value_or(Shard{}),
-               .next =
-                   [&](TextRow& row) {
-                     const bool more = source.next(row);
-                     if (more && source.stream && looks_like_header(row, job)) {
-                       observer.notice(fmt::format(
-                           "{}: looks like the header of a table; --format csv or tsv reads one", row.place));
-                     }
-                     return more;
-                   },
-               .answered =
-                   [&](const Prediction& text) {
-                     sink(std::exchange(head, {}) + lines.line(text));
-                     ++answered;
-                     const int64_t done = source.stream ? source.stream->bytes_read() : answered;
-                     progress.advance(source.size() > 0 ? done - shown : 1, fmt::format("{} texts", answered));
-                     shown = done;
-                   }});
+  summary.counts = predict(
+      classifier, {.strict = job.strict,
+                   .answer_blank = !job.strict && job.form != AnswerForm::glue && job.form != AnswerForm::elue,
+                   .shard = job.shard.value_or(Shard{}),
+                   .next =
+                       [&](TextRow& row) {
+                         const bool more = source.next(row);
+                         if (more && source.stream && looks_like_header(row, job)) {
+                           observer.notice(fmt::format(
+                               "{}: looks like the header of a table; --format csv or tsv reads one", row.place));
+                         }
+                         return more;
+                       },
+                   .answered =
+                       [&](const Prediction& text) {
+                         sink(std::exchange(head, {}) + lines.line(text));
+                         ++answered;
+                         const int64_t done = source.stream ? source.stream->bytes_read() : answered;
+                         progress.advance(source.size() > 0 ? done - shown : 1, fmt::format("{} texts", answered));
+                         shown = done;
+                       }});
   sink(head);
   if (job.shard) sink(shard_last_line(summary.counts.rows, source.sha256()));
   return summary;

@@ -7,23 +7,32 @@
 #include <memory>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/json.h"
 
 namespace exeunt {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFormat = "exeunt.shard/1", kEnd = "exeunt.shard_end/1";
-constexpr int64_t kMaxRows = int64_t{1} << 50;
-constexpr int kMaxShards = 1 << 20;
+// The last line of a part.
+struct ShardEnd {
+  std::string format = "exeunt.shard_end/1";
+  int64_t rows = 0;  // of the whole source
+  std::string data = {};
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    static constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shard_end/1"};
+    visit(Field{.name = "format", .choices = kFormats, .required = true}, self.format);
+    visit(Field{.name = "rows", .low = 0, .high = 0x1p50, .required = true}, self.rows);
+    visit(Field{.name = "data", .required = true}, self.data);
+  }
+};
 
 struct Part {
   fs::path path = {};
   ShardInfo info = {};
   int64_t lines = 0;  // answers in it
-  int64_t rows = 0;   // of the whole source
-  std::string data = {};
+  ShardEnd end = {};
 };
 
 std::optional<std::string> first_line(std::ifstream& file) {
@@ -37,23 +46,10 @@ std::optional<std::string> first_line(std::ifstream& file) {
                  "got no part of a job, want a file of 'exeunt predict --shard'");
 }
 
-ShardInfo parse_info(const std::string& line, const fs::path& path) {
-  if (!line.starts_with("{\"format\":\"exeunt.shard/")) throw_foreign(path);
-  const Json json = parse_json_line(line, path.string() + ":1");
-  JsonObject object(json, path.string());
-  if (object.string("format") != kFormat) object.fail("format", object.string("format"), std::string(kFormat));
-  ShardInfo info;
-  info.shard.of = static_cast<int>(object.integer("of", 1, kMaxShards));
-  info.shard.number = static_cast<int>(object.integer("shard", 1, info.shard.of));
-  info.form = object.string("form");
-  info.head = object.string("head");
-  info.weights = object.string("weights");
-  info.policy = object.string("policy");
-  info.precision = object.string("precision");
-  info.engine = object.string("engine");
-  info.max_length = static_cast<int>(object.integer("max_length", 1, 1 << 20));
-  object.finish();
-  return info;
+// What a line of JSON of a part says, the line `number` of the file.
+template <class T>
+T parse_line(const std::string& line, const fs::path& path, int64_t number) {
+  return read_fields<T>(parse_json_line(line, fmt::format("{}:{}", path.string(), number)), path.string());
 }
 
 // Reads a part once, to count its lines and to find its end.
@@ -62,46 +58,36 @@ Part examine(const fs::path& path) {
   if (!fs::is_regular_file(path, ignored)) throw_bad_file(path.string(), "no such file");
   std::ifstream file(path, std::ios::binary);
   const auto first = first_line(file);
-  if (!first) throw_foreign(path);
-  Part part{.path = path, .info = parse_info(*first, path), .lines = 0, .rows = 0, .data = {}};
+  if (!first || !first->starts_with("{\"format\":\"exeunt.shard/")) throw_foreign(path);
+  Part part{.path = path, .info = parse_line<ShardInfo>(*first, path, 1)};
   std::string line, last;
   for (; std::getline(file, line); std::swap(line, last)) ++part.lines;
   if (!last.starts_with("{\"format\":\"exeunt.shard_end/")) {
     throw_bad_file(path.string(), Hint{"run this part again"}, "the part is truncated after {} answers", part.lines);
   }
   --part.lines;
-  const Json json = parse_json_line(last, fmt::format("{}:{}", path.string(), part.lines + 2));
-  JsonObject object(json, path.string());
-  if (object.string("format") != kEnd) object.fail("format", object.string("format"), std::string(kEnd));
-  part.rows = object.integer("rows", 0, kMaxRows);
-  part.data = object.string("data");
-  object.finish();
+  part.end = parse_line<ShardEnd>(last, path, part.lines + 2);
   const Shard& shard = part.info.shard;
-  const int64_t wanted = (part.rows + shard.of - shard.number) / shard.of;
+  const int64_t wanted = (part.end.rows + shard.of - shard.number) / shard.of;
   if (part.lines != wanted) {
     throw_bad_file(path.string(), Hint{"run this part again"}, "got {} answers, want {} of {} rows", part.lines, wanted,
-                   part.rows);
+                   part.end.rows);
   }
   return part;
 }
 
 void require_same(const Part& one, const Part& other) {
-  const auto require = [&](std::string_view what, const auto& a, const auto& b) {
+  const auto require = [&](std::string_view what, const OrderedJson& a, const OrderedJson& b) {
     if (a == b) return;
-    throw Error(
-        Code::bad_file,
-        fmt::format("{}: {} differs from {}: got {}, want {}", other.path.string(), what, one.path.string(), b, a),
-        "merge only parts of one job");
+    throw_bad_file(other.path.string(), Hint{"merge only parts of one job"}, "{} differs from {}: got {}, want {}",
+                   what, one.path.string(), b.dump(), a.dump());
   };
-  require("number of shards", one.info.shard.of, other.info.shard.of);
-  require("form", one.info.form, other.info.form);
-  require("head", one.info.head, other.info.head);
-  require("model", one.info.weights, other.info.weights);
-  require("policy", one.info.policy, other.info.policy);
-  require("precision", one.info.precision, other.info.precision);
-  require("max_length", one.info.max_length, other.info.max_length);
-  require("data", one.data, other.data);
-  require("number of rows", one.rows, other.rows);
+  const OrderedJson theirs = fields_json(other.info);
+  ShardInfo::fields(one.info, [&](const Field& field, const auto& value) {
+    if (!field.help.empty()) require(field.help, field_json(value), theirs.at(std::string(field.name)));
+  });
+  require("data", one.end.data, other.end.data);
+  require("number of rows", one.end.rows, other.end.rows);
 }
 
 // By number; complete and without repetition.
@@ -135,32 +121,17 @@ std::map<int, Part> arranged(const std::vector<fs::path>& paths) {
 }  // namespace
 
 std::string shard_first_line(const ShardInfo& info) {
-  OrderedJson out;
-  out["format"] = kFormat;
-  out["shard"] = info.shard.number;
-  out["of"] = info.shard.of;
-  out["form"] = info.form;
-  out["head"] = info.head;
-  out["weights"] = info.weights;
-  out["policy"] = info.policy;
-  out["precision"] = info.precision;
-  out["engine"] = info.engine;
-  out["max_length"] = info.max_length;
-  return out.dump() + "\n";
+  return fields_json(info).dump() + "\n";
 }
 
 std::string shard_last_line(int64_t rows, const std::string& data_sha256) {
-  OrderedJson out;
-  out["format"] = kEnd;
-  out["rows"] = rows;
-  out["data"] = data_sha256;
-  return out.dump() + "\n";
+  return fields_json(ShardEnd{.rows = rows, .data = data_sha256}).dump() + "\n";
 }
 
 Merged merge_shards(const std::vector<fs::path>& paths, const std::function<void(std::string_view)>& sink) {
   const std::map<int, Part> parts = arranged(paths);
   const Part& first = parts.begin()->second;
-  Merged merged{.rows = first.rows, .shards = static_cast<int>(parts.size()), .notices = {}};
+  Merged merged{.rows = first.end.rows, .shards = static_cast<int>(parts.size())};
   std::vector<std::unique_ptr<std::ifstream>> files;
   for (const auto& [number, part] : parts) {
     files.push_back(std::make_unique<std::ifstream>(part.path, std::ios::binary));

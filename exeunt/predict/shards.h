@@ -4,6 +4,7 @@
 // merge() takes the parts in any order and gives the bytes that one machine would have written.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,17 +12,37 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/fields.h"
 #include "exeunt/predict/predict.h"
 
 namespace exeunt {
 
 // What the parts of one job share, and which part this is.
 struct ShardInfo {
+  std::string format = "exeunt.shard/1";
   Shard shard = {};
   std::string form = {};  // of the answers: "tsv" …
   std::string head = {};  // first line of the merged file, with its end; may be empty
   std::string weights = {}, policy = {}, precision = {}, engine = {};
   int max_length = 0;
+
+  // The first line of a part. `help` names what all parts have in common, for messages.
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    static constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shard/1"};
+    visit(Field{.name = "format", .choices = kFormats, .required = true}, self.format);
+    visit(Field{.name = "of", .help = "number of shards", .low = 1, .high = 1 << 20, .required = true}, self.shard.of);
+    visit(Field{.name = "shard", .low = 1, .high = static_cast<double>(self.shard.of), .required = true},
+          self.shard.number);
+    visit(Field{.name = "form", .help = "form", .required = true}, self.form);
+    visit(Field{.name = "head", .help = "head", .required = true}, self.head);
+    visit(Field{.name = "weights", .help = "model", .required = true}, self.weights);
+    visit(Field{.name = "policy", .help = "policy", .required = true}, self.policy);
+    visit(Field{.name = "precision", .help = "precision", .required = true}, self.precision);
+    visit(Field{.name = "engine", .required = true}, self.engine);
+    visit(Field{.name = "max_length", .help = "max_length", .low = 1, .high = 1 << 20, .required = true},
+          self.max_length);
+  }
 };
 
 [[nodiscard]] std::string shard_first_line(const ShardInfo& info);

@@ -49,7 +49,6 @@ struct ActiveRequest {
   std::atomic<bool> cancelled = false;  // answered or abandoned: its body need not be parsed
   std::exception_ptr failure = {};      // of reading the body or of composing the response
   std::vector<TextOutcome> outcomes = {};
-  std::atomic<size_t> texts_left = 0;
   HttpResponse response = {};  // composed by the last one to finish
   // Below: the network thread's alone.
   Reply reply = {};

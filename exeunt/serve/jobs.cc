@@ -126,7 +126,6 @@ void Jobs::set_deadline(const Request& request) {
 void Jobs::submit(const Request& request) {
   const size_t texts = request->job.texts.size();
   request->outcomes.resize(texts);
-  request->texts_left = texts;
   Ask ask;
   ask.policy = request->policy;
   ask.max_layers = request->job.exit.max_layers.value_or(kAllLayers);
@@ -136,18 +135,20 @@ void Jobs::submit(const Request& request) {
   all.reserve(texts);
   for (size_t i = 0; i < texts; ++i) {
     all.push_back({.make = [this, request, i] { return encode(*request, i); },
-                   .done = [this, request, i](Answer&& answer) { text_done(request, i, std::move(answer)); }});
+                   .done = [request, i](Answer&& answer) { text_done(request->outcomes[i], std::move(answer)); }});
   }
+  when_all_done(all, [this, request] { texts_done(request); });
   try {
     request->ticket = parts_.context.runner.submit(all, ask);
   } catch (const std::bad_alloc&) {
     throw;                                 // no text was queued, and the caller refuses the request
   } catch (const std::exception& error) {  // as if the engine had failed on each
-    for (size_t i = 0; i < texts; ++i) {
+    for (TextOutcome& outcome : request->outcomes) {
       Answer failed;
       failed.error = error.what();
-      text_done(request, i, std::move(failed));
+      text_done(outcome, std::move(failed));
     }
+    texts_done(request);
   }
 }
 
@@ -170,13 +171,15 @@ Encoding Jobs::encode(ActiveRequest& request, size_t nth) const {
 }
 
 // On a thread of the engine.
-void Jobs::text_done(const Request& request, size_t nth, Answer&& answer) noexcept {
-  TextOutcome& outcome = request->outcomes[nth];
+void Jobs::text_done(TextOutcome& outcome, Answer&& answer) noexcept {
   outcome.answer = std::move(answer);
   best_effort([&] { check_finite(outcome.answer); });
   outcome.done = Clock::now();
   if (outcome.started == Clock::time_point{}) outcome.started = outcome.tokenized = outcome.done;
-  if (request->texts_left.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+}
+
+// On the thread of the engine that ended last.
+void Jobs::texts_done(const Request& request) noexcept {
   try {
     request->response = compose(*request, parts_.context.model, parts_.context.runner.compute);
   } catch (...) {

@@ -68,7 +68,8 @@ class Jobs {
   void set_deadline(const Request& request);
   void submit(const Request& request);
   [[nodiscard]] Encoding encode(ActiveRequest& request, size_t nth) const;
-  void text_done(const Request& request, size_t nth, Answer&& answer) noexcept;
+  static void text_done(TextOutcome& outcome, Answer&& answer) noexcept;
+  void texts_done(const Request& request) noexcept;
   void finish(const Request& request);
   [[nodiscard]] Reply take_reply(ActiveRequest& request);
   void answer(ActiveRequest& request, HttpResponse&& response);

@@ -124,15 +124,13 @@ void show_one(const Common& common, const LabSweepFlags& flags, const Swept& swe
 }
 
 // The test split, under each setting answered by the checkpoint that was best with it.
-void answer_by_best(const Common& common, const LabSweepFlags& flags, View view, const std::vector<Swept>& all) {
-  std::vector<CheckpointRows> rows;
-  for (const Swept& swept : all) rows.push_back({.checkpoint = swept.checkpoint, .rows = swept.rows});
-  mark_best(rows, primary_metric(all.front().measured->trace));
+void answer_by_best(const Common& common, const LabSweepFlags& flags, View view, std::vector<Swept>& all) {
+  mark_best(all, primary_metric(all.front().measured->trace));
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<PolicySpec> best;
     std::vector<std::string> names;
     for (size_t setting = 0; setting < all[i].policies.size(); ++setting) {
-      if (!rows[i].best[setting]) continue;
+      if (!all[i].best[setting]) continue;
       best.push_back(all[i].policies[setting]);
       names.push_back(str(best.back()));
     }
@@ -143,7 +141,7 @@ void answer_by_best(const Common& common, const LabSweepFlags& flags, View view,
     run.data.split = "test";
     const auto settings = [&](const ExitTrace&) { return best; };
     write_answers(view, flags.test_files, sweep_model(run, settings, observer(common)));
-    notice(common, fmt::format("the test split with {}: answered by {}", fmt::join(names, ", "), rows[i].checkpoint));
+    notice(common, fmt::format("the test split with {}: answered by {}", fmt::join(names, ", "), all[i].checkpoint));
   }
 }
 

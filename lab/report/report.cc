@@ -17,6 +17,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/certify/split.h"
 #include "exeunt/data/hold_out.h"
+#include "exeunt/data/rows.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/outputs/evidence.h"

@@ -18,11 +18,11 @@ std::string quoted(const exeunt::Row& row) {
 }
 
 void expect_round_trip(std::string_view bytes) {
-  exeunt::RowReader reader(bytes, "input", exeunt::RowFormat::csv);
+  exeunt::RowReader reader(bytes, "input", exeunt::DataFormat::csv);
   exeunt::Row row, again;
   while (reader.next(row)) {
     const std::string text = quoted(row);
-    exeunt::RowReader second(text, "again", exeunt::RowFormat::csv);
+    exeunt::RowReader second(text, "again", exeunt::DataFormat::csv);
     exeunt::check(second.next(again) && again.fields == row.fields, "quoting keeps a row");
     exeunt::check(!second.next(again), "a quoted row is one row");
   }
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   exeunt::UserColumns columns;
   columns.text = "t";
-  columns.format = (data[0] & 1) != 0 ? exeunt::UserFormat::tsv : exeunt::UserFormat::csv;
+  columns.format = (data[0] & 1) != 0 ? exeunt::DataFormat::tsv : exeunt::DataFormat::csv;
   columns.label.assign((data[0] & 2) != 0 ? 0 : 1, 'l');
   columns.pair.assign((data[0] & 4) != 0 ? 1 : 0, 'p');
   if ((data[0] & 8) != 0)

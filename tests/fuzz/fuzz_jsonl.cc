@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   exeunt::UserColumns columns;
   columns.text = "t";
   columns.label = "l";
-  columns.format = exeunt::UserFormat::jsonl;
+  columns.format = exeunt::DataFormat::jsonl;
   const auto bytes = exeunt::text_of(data, size);
   size_t bad = 0;
   exeunt::read_or_refuse([&] {

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const int file = ::memfd_create("texts", 0);
   check(file >= 0 && ::write(file, data + 1, size - 1) == static_cast<ssize_t>(size - 1), "a file in memory");
-  const TextColumns columns{.form = static_cast<TextForm>(data[0] % 4),
+  const TextColumns columns{.form = static_cast<DataFormat>(data[0] % 4),
                             .text = "a",
                             .pair = (data[0] & 16) != 0 ? "b" : "",
                             .tab_pair = (data[0] & 32) != 0};

@@ -428,9 +428,10 @@ TEST(SplitTexts, HoldsOutNoTextThatTheModelKnows) {
   EXPECT_EQ(parts.learn, 2280U);
   EXPECT_EQ(parts.fit + parts.certify + parts.report, 1000U);
   EXPECT_EQ(split_texts(3280, 100, 149, 0.02, 0.95).learn, 1968U);  // enough new ones: as if none were known
-  EXPECT_THAT([] { (void)split_texts(2400, 2280, 149, 0.02, 0.95); },
-              testing::Throws<Error>(testing::Property(
-                  &Error::what, testing::HasSubstr("has learned 2280 of the 2400 texts already, and 250 new ones"))));
+  EXPECT_THAT(
+      [] { (void)split_texts(2400, 2280, 149, 0.02, 0.95); },
+      testing::Throws<Error>(testing::Property(
+          &Error::what, testing::HasSubstr("was trained on 2280 of the 2400 texts; certification needs 250 others"))));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
@@ -99,14 +100,13 @@ TEST(Attach, ReportsProgress) {
   const ModelSpec spec = small_spec();
   const Checkpoint source = make_model(spec, one_head(spec));
   AttachOptions options = kShort;
-  std::map<std::string, int64_t> steps, totals;
-  options.advance = [&](std::string_view what, int64_t done, int64_t total) {
-    steps[std::string(what)] += done;
-    totals[std::string(what)] = total;
-  };
+  std::string shown;
+  double seconds = 0;
+  options.progress = {.write = [&](std::string_view text) { shown += text; },
+                      .now = [&] { return std::chrono::duration<double>(seconds += 11); }};
   (void)attached(source, options);
-  EXPECT_EQ(steps, totals);
-  EXPECT_EQ(totals, (std::map<std::string, int64_t>{{"running the model", 90}, {"training exits", 6}}));
+  EXPECT_THAT(shown, testing::HasSubstr("running the model 100% 90/90 ["));
+  EXPECT_THAT(shown, testing::HasSubstr("training exits 100% 6/6 ["));
 }
 
 TEST(Attach, AgreesWithLastExitAboveChance) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/attach/attach.h"
-#include "exeunt/attach/cached_rows.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/unit/engine/random_model.h"
 

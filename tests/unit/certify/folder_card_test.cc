@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/folder_card.h"
-
 #include "exeunt/base/files.h"
 #include "exeunt/certify/calibrate_model.h"
 #include "exeunt/engine/resolve.h"
+#include "exeunt/eval/model_card.h"
 #include "exeunt/policy/promise.h"
 #include "tests/unit/certify/small_model.h"
 

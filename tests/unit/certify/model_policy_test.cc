@@ -80,7 +80,7 @@ TEST(ModelPolicy, ATraceKnowsWhichRowsAreEqual) {
   const Checkpoint checkpoint = Checkpoint::open(model.folder);
   const auto tokenizer = load_tokenizer(model.folder);
   UserColumns columns;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   columns.label.clear();
   const Dataset data = parse_user_data("text\na film\nbad\na  film\n", "x.csv", columns);
   const ExitTrace trace = make_trace(checkpoint, *tokenizer, data, {.precision = Precision::fp32});

@@ -9,7 +9,7 @@ namespace {
 
 Dataset table_of(const std::string& rows, bool pairs = false) {
   UserColumns columns;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   if (pairs) columns.pair = "pair";
   return parse_user_data((pairs ? "text,pair,label\n" : "text,label\n") + rows, "f.csv", columns);
 }
@@ -53,13 +53,13 @@ TEST(Baseline, LearnsARegression) {
   const std::vector<BaselineScore> scores = baseline(data, data, {Metric::pearson});
   EXPECT_EQ(scores[0].name, "mean of the labels");
   EXPECT_GT(scores[1].metrics[0].value, 0.99);
-  EXPECT_NEAR(majority_answer(data), 2.875, 1e-6);
+  EXPECT_NEAR(majority_answer(data).at(0), 2.875, 1e-6);
 }
 
 // Two words tell two labels, each on its own.
 TEST(Baseline, LearnsEachOfSeveralLabels) {
   UserColumns columns;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   columns.problem = Problem::multi_label;
   std::string rows = "text,label\n";
   for (int i = 0; i < 80; ++i) {
@@ -71,7 +71,7 @@ TEST(Baseline, LearnsEachOfSeveralLabels) {
   }
   const Dataset data = parse_user_data(rows, "f.csv", columns);
   ASSERT_EQ(data.problem, Problem::multi_label);
-  EXPECT_EQ(majority_set(data), (std::vector<float>{1, 1}));
+  EXPECT_EQ(majority_answer(data), (std::vector<float>{1, 1}));
   const std::vector<BaselineScore> scores = baseline(data, data, default_metrics(Problem::multi_label, 3));
   ASSERT_EQ(scores.size(), 2U);
   EXPECT_EQ(scores[0].name, "majority set");

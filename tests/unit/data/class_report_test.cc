@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/data/class_report.h"
-
 #include <cmath>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "exeunt/data/metrics.h"
 
 namespace exeunt {
 namespace {
@@ -45,8 +45,8 @@ TEST(ClassReport, ClassesThatDoNotOccurCountForNothing) {
 
 // By scikit-learn's definitions for indicator matrices, worked out by hand.
 TEST(SetReport, HasScikitLearnsFigures) {
-  const std::vector<uint8_t> gold{1, 0, 0, /**/ 1, 1, 0, /**/ 0, 0, 0, /**/ 1, 1, 0};
-  const std::vector<uint8_t> said{1, 0, 0, /**/ 1, 0, 1, /**/ 1, 0, 0, /**/ 0, 1, 0};
+  const std::vector<float> gold{1, 0, 0, /**/ 1, 1, 0, /**/ 0, 0, 0, /**/ 1, 1, 0};
+  const std::vector<float> said{1, 0, 0, /**/ 1, 0, 1, /**/ 1, 0, 0, /**/ 0, 1, 0};
   const ClassReport report = set_report(said, gold, 3);
   // Label 0: 2 right of 3 said and 3 true; label 1: 1 right of 1 and 2; label 2: none of 1 and 0.
   EXPECT_NEAR(report.classes[0].f1, 2.0 / 3, 1e-12);
@@ -64,7 +64,7 @@ TEST(SetReport, HasScikitLearnsFigures) {
   EXPECT_EQ(scores[0].metric, Metric::exact_match);
   EXPECT_NEAR(scores[1].value, 0.6, 1e-12);
   EXPECT_TRUE(std::isnan(exact_match({}, {}, 3)));
-  EXPECT_EQ(set_report(std::vector<uint8_t>{1, 0}, std::vector<uint8_t>{1, 0}, 2).macro_f1, 0.5);
+  EXPECT_EQ(set_report(std::vector<float>{1, 0}, std::vector<float>{1, 0}, 2).macro_f1, 0.5);
 }
 
 }  // namespace

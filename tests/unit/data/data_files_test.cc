@@ -55,9 +55,9 @@ TEST(DataFiles, AFolderHoldsTablesOrAFolderOfTextsForEachLabel) {
 }
 
 TEST(DataFiles, KnowsFormatsAlsoOfPackedFiles) {
-  EXPECT_EQ(format_of("a.csv.gz"), UserFormat::csv);
-  EXPECT_EQ(format_of("a.ndjson.gz"), UserFormat::jsonl);
-  EXPECT_EQ(format_of("a.tsv"), UserFormat::tsv);
+  EXPECT_EQ(format_of("a.csv.gz"), DataFormat::csv);
+  EXPECT_EQ(format_of("a.ndjson.gz"), DataFormat::jsonl);
+  EXPECT_EQ(format_of("a.tsv"), DataFormat::tsv);
   EXPECT_EQ(format_of("a.gz"), std::nullopt);
   EXPECT_EQ(format_of("a.xlsx"), std::nullopt);
 }

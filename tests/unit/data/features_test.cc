@@ -143,7 +143,7 @@ TEST(Features, RowsWithSeveralLabelsKeepTheirSets) {
   const Scratch scratch;
   UserColumns columns;
   columns.problem = Problem::multi_label;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   const Dataset data = parse_user_data("text,label\na b,rude|loud\nc,\nd e,calm\n", "f.csv", columns);
   const Features features = make_features(data, WordLengths(), some_options());
   EXPECT_THAT(features.sets, ElementsAre(0, 1, 1, 0, 0, 0, 1, 0, 0)) << "calm, loud, rude";

@@ -11,7 +11,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Dataset labelled_csv(std::string_view bytes, UserColumns columns = {}) {
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   return parse_user_data(bytes, "f.csv", columns);
 }
 

@@ -12,7 +12,7 @@ using testing::IsEmpty;
 
 Dataset own_rows(std::string_view bytes) {
   UserColumns columns;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   return parse_user_data(bytes, "f.csv", columns);
 }
 

@@ -10,7 +10,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Table = std::vector<std::vector<std::string>>;
 
-Table read(std::string_view bytes, RowFormat format, char separator = ',') {
+Table read(std::string_view bytes, DataFormat format, char separator = ',') {
   RowReader reader(bytes, "f", format, separator);
   Row row;
   Table out;
@@ -19,37 +19,37 @@ Table read(std::string_view bytes, RowFormat format, char separator = ',') {
 }
 
 Error csv_error(std::string_view bytes) {
-  return error_of([&] { (void)read(bytes, RowFormat::csv); });
+  return error_of([&] { (void)read(bytes, DataFormat::csv); });
 }
 
 TEST(Rows, TsvKnowsNoQuoting) {
-  EXPECT_EQ(read("\"a\t\"b\" c\t\n", RowFormat::tsv), (Table{{"\"a", "\"b\" c", ""}}));
+  EXPECT_EQ(read("\"a\t\"b\" c\t\n", DataFormat::tsv), (Table{{"\"a", "\"b\" c", ""}}));
 }
 
 TEST(Rows, AllLineEndingsEndARow) {
-  EXPECT_EQ(read("a\nb\r\nc\rd", RowFormat::tsv), (Table{{"a"}, {"b"}, {"c"}, {"d"}}));
-  EXPECT_EQ(read("a\nb\r\nc\rd\r", RowFormat::csv), (Table{{"a"}, {"b"}, {"c"}, {"d"}}));
-  EXPECT_EQ(read("a\n\nb\n", RowFormat::lines), (Table{{"a"}, {""}, {"b"}}));
+  EXPECT_EQ(read("a\nb\r\nc\rd", DataFormat::tsv), (Table{{"a"}, {"b"}, {"c"}, {"d"}}));
+  EXPECT_EQ(read("a\nb\r\nc\rd\r", DataFormat::csv), (Table{{"a"}, {"b"}, {"c"}, {"d"}}));
+  EXPECT_EQ(read("a\n\nb\n", DataFormat::lines), (Table{{"a"}, {""}, {"b"}}));
 }
 
 TEST(Rows, AByteOrderMarkIsPassedOverOnceAndOnlyAtTheStart) {
-  EXPECT_EQ(read("\xEF\xBB\xBFq\tr\n\xEF\xBB\xBFs\tt\n", RowFormat::tsv), (Table{{"q", "r"}, {"\xEF\xBB\xBFs", "t"}}));
-  EXPECT_EQ(read("\xEF\xBB\xBF\"q\",r", RowFormat::csv), (Table{{"q", "r"}}));
+  EXPECT_EQ(read("\xEF\xBB\xBFq\tr\n\xEF\xBB\xBFs\tt\n", DataFormat::tsv), (Table{{"q", "r"}, {"\xEF\xBB\xBFs", "t"}}));
+  EXPECT_EQ(read("\xEF\xBB\xBF\"q\",r", DataFormat::csv), (Table{{"q", "r"}}));
 }
 
 TEST(Rows, NoBytesAreNoRows) {
-  for (const auto format : {RowFormat::tsv, RowFormat::csv, RowFormat::lines}) {
+  for (const auto format : {DataFormat::tsv, DataFormat::csv, DataFormat::lines}) {
     EXPECT_TRUE(read("", format).empty());
     EXPECT_TRUE(read("\xEF\xBB\xBF", format).empty());
   }
 }
 
 TEST(Rows, CsvFieldsMayHoldSeparatorsQuotesAndLineBreaks) {
-  EXPECT_EQ(read("a,\"b,c\",\"say \"\"hi\"\"\"\r\n\"two\nlines\",,\"\"\n", RowFormat::csv),
+  EXPECT_EQ(read("a,\"b,c\",\"say \"\"hi\"\"\"\r\n\"two\nlines\",,\"\"\n", DataFormat::csv),
             (Table{{"a", "b,c", "say \"hi\""}, {"two\nlines", "", ""}}));
-  EXPECT_EQ(read("\"\"\"\",\"\"\"a\"\"\"", RowFormat::csv), (Table{{"\"", "\"a\""}}));
-  EXPECT_EQ(read("a;\"b;c\"\n", RowFormat::csv, ';'), (Table{{"a", "b;c"}}));
-  EXPECT_EQ(read("a,", RowFormat::csv), (Table{{"a", ""}}));
+  EXPECT_EQ(read("\"\"\"\",\"\"\"a\"\"\"", DataFormat::csv), (Table{{"\"", "\"a\""}}));
+  EXPECT_EQ(read("a;\"b;c\"\n", DataFormat::csv, ';'), (Table{{"a", "b;c"}}));
+  EXPECT_EQ(read("a,", DataFormat::csv), (Table{{"a", ""}}));
 }
 
 TEST(Rows, SeveralUnescapedFieldsOfOneRowLiveTogether) {
@@ -59,11 +59,11 @@ TEST(Rows, SeveralUnescapedFieldsOfOneRowLiveTogether) {
     text += (i == 0 ? "" : ",") + std::string("\"x\"\"") + std::to_string(i) + "\"";
     want[0].push_back("x\"" + std::to_string(i));
   }
-  EXPECT_EQ(read(text, RowFormat::csv), want);
+  EXPECT_EQ(read(text, DataFormat::csv), want);
 }
 
 TEST(Rows, LinesAreCountedThroughQuotedLineBreaks) {
-  RowReader reader("h\r\n\"a\nb\r\nc\"\nd\n", "f", RowFormat::csv);
+  RowReader reader("h\r\n\"a\nb\r\nc\"\nd\n", "f", DataFormat::csv);
   Row row;
   std::vector<int64_t> lines;
   while (reader.next(row)) lines.push_back(row.line);
@@ -82,17 +82,17 @@ TEST(Rows, StrayQuotesNameTheirPlace) {
 
 TEST(Rows, GiantRowsAreRefused) {
   const std::string wide(5000, '\t');
-  EXPECT_THAT(error_of([&] { (void)read(wide, RowFormat::tsv); }).what(), HasSubstr("more than 4096 columns"));
+  EXPECT_THAT(error_of([&] { (void)read(wide, DataFormat::tsv); }).what(), HasSubstr("more than 4096 columns"));
   const std::string commas(5000, ',');
   EXPECT_THAT(csv_error(commas).what(), HasSubstr("more than 4096 columns"));
   const std::string longest(kMaxRowBytes + 1, 'x');
-  EXPECT_THAT(error_of([&] { (void)read(longest, RowFormat::lines); }).what(), HasSubstr("got a row of 67108865"));
+  EXPECT_THAT(error_of([&] { (void)read(longest, DataFormat::lines); }).what(), HasSubstr("got a row of 67108865"));
   EXPECT_THAT(csv_error(longest).what(), HasSubstr("got a row of"));
   EXPECT_THAT(csv_error("\"" + longest).what(), HasSubstr("never closed"));
 }
 
 TEST(Rows, BrokenUtf8NamesLineColumnAndByte) {
-  RowReader reader("a\tb\nok\tno \xFF good\n", "f", RowFormat::tsv);
+  RowReader reader("a\tb\nok\tno \xFF good\n", "f", DataFormat::tsv);
   Row row;
   ASSERT_TRUE(reader.next(row));
   EXPECT_NO_THROW(check_utf8(row, "f", {}));
@@ -120,6 +120,13 @@ TEST(Rows, ValuesInMessagesAreShortAndPrintable) {
   EXPECT_EQ(shown(""), "''");
   EXPECT_EQ(shown("a\x1B[31m\xFF"), "'a\uFFFD[31m\uFFFD'");
   EXPECT_EQ(shown(std::string(100, 'x')), "'" + std::string(48, 'x') + "…'");
+}
+
+TEST(Rows, QuotesCsvFieldsWithCommasQuotesAndLineBreaks) {
+  EXPECT_EQ(csv_field("entropy:0.1"), "entropy:0.1");
+  EXPECT_EQ(csv_field("a \"b\", it's"), "\"a \"\"b\"\", it's\"");
+  EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
+  EXPECT_EQ(csv_field("a\rb"), "\"a\rb\"");
 }
 
 }  // namespace

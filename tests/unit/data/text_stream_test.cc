@@ -35,7 +35,7 @@ TEST(TextStream, ReadsEveryFormByTheFilesEnding) {
   EXPECT_THAT(texts_of(scratch.write("a.jsonl", "{\"text\": \"a\", \"n\": 1}\n\n{\"text\": \"b\"}").string()),
               ElementsAre("a", "b"));
   EXPECT_THAT(texts_of(scratch.write("a", "a\tb\n").string(), {.tab_pair = true}), ElementsAre("a|b"));
-  EXPECT_THAT(texts_of(scratch.write("b", "text\nq\n").string(), {.form = TextForm::csv}), ElementsAre("q"));
+  EXPECT_THAT(texts_of(scratch.write("b", "text\nq\n").string(), {.form = DataFormat::csv}), ElementsAre("q"));
 }
 
 TEST(TextStream, ABlankLineOfPlainTextIsARowAndNoneOfATable) {

@@ -16,12 +16,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 Dataset csv(std::string_view bytes, UserColumns columns = {}) {
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   return parse_user_data(bytes, "f.csv", columns);
 }
 
 Dataset jsonl(std::string_view bytes, UserColumns columns = {}) {
-  columns.format = UserFormat::jsonl;
+  columns.format = DataFormat::jsonl;
   return parse_user_data(bytes, "f.jsonl", columns);
 }
 
@@ -59,7 +59,7 @@ TEST(UserData, ManyGivenLabelsTakeTimeInProportion) {
   const auto labelled = [](size_t count) {
     std::pair<std::string, UserColumns> out;
     out.first = "text,label\n";
-    out.second.format = UserFormat::csv;
+    out.second.format = DataFormat::csv;
     for (size_t i = 0; i < count; ++i) {
       out.second.labels.push_back(fmt::format("l{}", i));
       out.first += fmt::format("a,l{}\n", i);
@@ -128,7 +128,7 @@ TEST(UserData, RowsOfAnotherWidthAreErrors) {
   EXPECT_THAT(message([] { (void)csv("text,label\na,b\nc, d,e\n"); }),
               HasSubstr("f.csv:3: got 3 columns, want 2 as in the header | put fields that contain a separator"));
   UserColumns columns;
-  columns.format = UserFormat::tsv;
+  columns.format = DataFormat::tsv;
   EXPECT_THAT(message([&] { (void)parse_user_data("text\tlabel\na\n", "f.tsv", columns); }),
               HasSubstr("f.tsv:2: got 1 columns, want 2 as in the header | TSV has no quoting"));
 }
@@ -241,7 +241,7 @@ TEST(UserData, AnotherSeparatorIsReadAndGuessed) {
 
 TEST(UserData, BadRowsCanBeCollectedInstead) {
   UserColumns columns;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   int problems = 0;
   const Dataset data =
       parse_user_data("text,label\na,x\nb\nc,y\n", "f.csv", columns, [&](const Error&) { ++problems; });
@@ -253,11 +253,11 @@ TEST(UserData, BadRowsCanBeCollectedInstead) {
 
 // The index joins predictions, traces and texts: it is the row in the file, whatever was left out before it.
 TEST(UserData, TheIndexCountsRowsThatAreLeftOutInEveryFormat) {
-  const std::vector<std::tuple<UserFormat, char, std::string>> files = {
-      {UserFormat::csv, ',', "text,label\na,x\n ,x\nb\nc,y\n"},
-      {UserFormat::csv, ';', "text;label\na;x\n ;x\nb\nc;y\n"},
-      {UserFormat::tsv, ',', "text\tlabel\na\tx\n \tx\nb\nc\ty\n"},
-      {UserFormat::jsonl, ',',
+  const std::vector<std::tuple<DataFormat, char, std::string>> files = {
+      {DataFormat::csv, ',', "text,label\na,x\n ,x\nb\nc,y\n"},
+      {DataFormat::csv, ';', "text;label\na;x\n ;x\nb\nc;y\n"},
+      {DataFormat::tsv, ',', "text\tlabel\na\tx\n \tx\nb\nc\ty\n"},
+      {DataFormat::jsonl, ',',
        "{\"text\":\"a\",\"label\":\"x\"}\n{\"text\":\" \",\"label\":\"x\"}\n{\"text\":\"b\"}\n"
        "{\"text\":\"c\",\"label\":\"y\"}\n"}};
   for (const auto& [format, separator, bytes] : files) {

@@ -19,7 +19,7 @@ constexpr const char* kModel = EXEUNT_TEST_DATA "/checkpoints/bert-deebert";
 
 UserColumns as_csv() {
   UserColumns columns;
-  columns.format = UserFormat::csv;
+  columns.format = DataFormat::csv;
   return columns;
 }
 
@@ -125,8 +125,7 @@ TEST(MakeTrace, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, some_data("maybe negative"), {}); }).what(),
               HasSubstr("maybe"));
   Dataset numbers = parse_user_data("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
-  EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, numbers, {}); }).what(),
-              HasSubstr("the data holds numbers"));
+  EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, numbers, {}); }).what(), HasSubstr("have a number"));
 }
 
 }  // namespace

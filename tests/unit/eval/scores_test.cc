@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "exeunt/eval/sweep_table.h"
+#include "exeunt/eval/sweep_model.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt {
@@ -138,12 +138,6 @@ TEST(Sweep, TheFrontLeavesOutWhatCostsMoreForTheSame) {
   EXPECT_FALSE(rows[2].on_front);
 }
 
-TEST(Sweep, FieldsOfCsvAreQuotedWhereTheyMustBe) {
-  EXPECT_EQ(csv_field("entropy:0.1"), "entropy:0.1");
-  EXPECT_EQ(csv_field("a \"b\", it's"), "\"a \"\"b\"\", it's\"");
-  EXPECT_EQ(csv_field("a\nb"), "\"a\nb\"");
-}
-
 TEST(Sweep, RowsAreWrittenWithTheKeysOthersRelyOn) {
   const ExitTrace trace = small_trace();
   Scorer scorer(trace);
@@ -167,8 +161,11 @@ TEST(Sweep, TheBestCheckpointOfEachSettingIsMarked) {
     rows[1].score.policy = "entropy:0.2";
     return rows;
   };
-  std::vector<CheckpointRows> all{
-      {"checkpoint-5", with(0.8, 0.6)}, {"checkpoint-10", with(0.9, 0.6)}, {"checkpoint-15", with(std::nan(""), 0.5)}};
+  std::vector<Swept> all(3);
+  all[0].rows = with(0.8, 0.6);
+  all[1].rows = with(0.9, 0.6);
+  all[2].rows = with(std::nan(""), 0.5);
+  for (const int i : {0, 1, 2}) all[static_cast<size_t>(i)].checkpoint = fmt::format("checkpoint-{}", 5 * i + 5);
   mark_best(all, Metric::accuracy);
   EXPECT_THAT(all[0].best, ElementsAre(false, true)) << "a tie goes to the first";
   EXPECT_THAT(all[1].best, ElementsAre(true, false));
@@ -178,7 +175,7 @@ TEST(Sweep, TheBestCheckpointOfEachSettingIsMarked) {
   EXPECT_EQ(json[2]["checkpoint"], "checkpoint-10");
   EXPECT_EQ(json[2]["best"], true);
   EXPECT_EQ(json[4]["accuracy"], nullptr);
-  const std::string csv = checkpoints_csv(all);
+  const std::string csv = csv_of(checkpoints_json(all));
   EXPECT_THAT(csv, testing::StartsWith("checkpoint,policy,accuracy,"));
   EXPECT_THAT(csv, HasSubstr(",pareto,best\ncheckpoint-5,entropy:0.1,0.8,"));
 }

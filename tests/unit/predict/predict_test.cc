@@ -38,11 +38,8 @@ std::function<bool(TextRow&)> many_texts(int count, std::string_view odd = "grea
 TEST(Predict, AnswersComeInTheOrderOfTheTextsAndEqualSingleOnes) {
   Classifier classifier(kClassifierModel, options_of("entropy:0.5"));
   std::vector<Prediction> got;
-  const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
-                                       {.ask = classifier.ask(),
-                                        .encode = classifier.encode_options(),
-                                        .next = many_texts(700),
-                                        .answered = [&](const Prediction& text) { got.push_back(text); }});
+  const PredictCounts counts =
+      predict(classifier, {.next = many_texts(700), .answered = [&](const Prediction& text) { got.push_back(text); }});
   ASSERT_EQ(got.size(), 700U);
   EXPECT_EQ(counts.rows, 700);
   EXPECT_EQ(counts.answered, 700);
@@ -62,16 +59,13 @@ TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
   Classifier classifier(kClassifierModel, options_of("full", 2));
   int64_t read = 0, answered = 0, most = 0;
   auto texts = many_texts(1000);
-  (void)predict(classifier.engine(), classifier.tokenizer(),
-                {.ask = classifier.ask(),
-                 .encode = classifier.encode_options(),
-                 .next =
-                     [&](TextRow& row) {
-                       most = std::max(most, read - answered);
-                       ++read;
-                       return texts(row);
-                     },
-                 .answered = [&](const Prediction&) { ++answered; }});
+  (void)predict(classifier, {.next =
+                                 [&](TextRow& row) {
+                                   most = std::max(most, read - answered);
+                                   ++read;
+                                   return texts(row);
+                                 },
+                             .answered = [&](const Prediction&) { ++answered; }});
   EXPECT_EQ(answered, 1000);
   EXPECT_LE(most, 2 * 64 + 1);
 }
@@ -79,12 +73,10 @@ TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
 TEST(Predict, AShardAnswersItsRowsAlone) {
   Classifier classifier(kClassifierModel, options_of("layer:2"));
   std::vector<int64_t> rows;
-  const PredictCounts counts = predict(classifier.engine(), classifier.tokenizer(),
-                                       {.ask = classifier.ask(),
-                                        .encode = classifier.encode_options(),
-                                        .shard = {.number = 2, .of = 3},
-                                        .next = many_texts(8),
-                                        .answered = [&](const Prediction& text) { rows.push_back(text.index); }});
+  const PredictCounts counts = predict(
+      classifier, {.shard = {.number = 2, .of = 3}, .next = many_texts(8), .answered = [&](const Prediction& text) {
+                     rows.push_back(text.index);
+                   }});
   EXPECT_THAT(rows, testing::ElementsAre(1, 4, 7));
   EXPECT_EQ(counts.rows, 8);
   EXPECT_EQ(counts.answered, 3);
@@ -92,14 +84,12 @@ TEST(Predict, AShardAnswersItsRowsAlone) {
 }
 
 TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
-  Classifier classifier(kClassifierModel, options_of());
   const auto run = [&](std::string_view odd, bool strict, int max_length = 8, int odd_row = 5) {
-    return predict(classifier.engine(), classifier.tokenizer(),
-                   {.ask = classifier.ask(),
-                    .encode = {.max_length = max_length},
-                    .strict = strict,
-                    .next = many_texts(9, odd, odd_row),
-                    .answered = [](const Prediction&) {}});
+    ClassifierOptions options = options_of();
+    options.max_length = max_length;
+    Classifier classifier(kClassifierModel, options);
+    return predict(classifier,
+                   {.strict = strict, .next = many_texts(9, odd, odd_row), .answered = [](const Prediction&) {}});
   };
   for (const char* blank : {"", " \t ", "\v"}) {
     const Error error = error_of([&] { (void)run(blank, false); });
@@ -150,7 +140,7 @@ std::string line_of(AnswerForm form, const ExitLayout& layout, const Evidence& e
   answer.layer = answer.layers_run = 3;
   answer.probabilities.assign(static_cast<size_t>(layout.outputs), 0.5F);
   answer.logits.assign(static_cast<size_t>(layout.outputs), 0.0F);
-  answer.logits[static_cast<size_t>(evidence.label)] = 1;
+  answer.logits[static_cast<size_t>(evidence.label)] = layout.problem == Problem::regression ? evidence.value : 1;
   return AnswerLines(form, model, {}, model.exits().labels).line({.index = 7, .answer = answer});
 }
 

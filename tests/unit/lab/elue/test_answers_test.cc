@@ -15,7 +15,7 @@ TEST(TestAnswers, SayWhatEachTextRan) {
   const Checkpoint model = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert");
   const auto tokenizer = load_tokenizer(model.folder());
   UserColumns csv;
-  csv.format = UserFormat::csv;
+  csv.format = DataFormat::csv;
   const Dataset data =
       parse_user_data("text,label\nA great film,positive\nA dull plot,negative\nso so,negative\n", "my.csv", csv);
   const ExitTrace trace = make_trace(model, *tokenizer, data, {});

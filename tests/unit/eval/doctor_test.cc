@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/self_check.h"
+#include "exeunt/eval/doctor.h"
 
 #include <gtest/gtest.h>
 
