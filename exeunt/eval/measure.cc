@@ -94,7 +94,8 @@ ExitTrace trace_of_model(const MeasureOptions& options, Checkpoint& model, const
   // The trace knows the names under which labels without names were measured.
   const bool named = generic_labels(model.exits().labels) || !options.data.columns.labels.empty();
   if (named && trace.info.labels.size() == model.exits().labels.size()) model = model.with_labels(trace.info.labels);
-  TraceInfo owner{model.exits()};
+  TraceInfo owner;
+  static_cast<OutputSpec&>(owner) = model.exits();
   owner.weights = weights_sha256(model);
   owner.layers = exit_sites(model.exits()).layers;
   owner.precision = options.precision.empty() ? trace.info.precision : options.precision;
