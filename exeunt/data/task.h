@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of the tasks of GLUE and ELUE: files, columns, labels, metrics, sizes. Everything else reads this table.
+// The tasks of GLUE and ELUE, as tasks.json lists them: files, columns, labels, metrics, sizes.
 #pragma once
 
 #include <cstdint>
@@ -59,6 +59,8 @@ struct Task {
   [[nodiscard]] bool regression() const noexcept { return labels.empty(); }
   [[nodiscard]] const SplitFile* find(Split split) const noexcept;
 };
+
+[[nodiscard]] std::string_view shipped_tasks(std::string_view name) noexcept;  // the file, compiled in
 
 // All tasks: GLUE in the order of its submission, then ELUE.
 [[nodiscard]] const std::vector<Task>& all_tasks();
