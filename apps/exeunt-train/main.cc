@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trainer `exeunt-train`, which `exeunt train` starts.
+#include <cstdlib>
+
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/program.h"
 #include "exeunt/base/files.h"
+#include "exeunt/model/locate.h"
 
 namespace exeunt::apps {
 namespace {
 
 // The config.json of some models names loss weights and exit rules to train with. The lab follows it.
-bool names_settings(const Checkpoint& model) {
-  const ReadPath path = ReadPath::in(model.folder(), "config.json");
+bool names_settings(const std::filesystem::path& model) {
+  const ReadPath path = ReadPath::in(model, "config.json");
   if (!path_exists(path.path())) return false;
   const Json config = read_json(path);
-  return config.contains("weight_name") || config.contains("thres_name");
+  return config.is_object() && (config.contains("weight_name") || config.contains("thres_name"));
 }
 
 void add_verbs(CommandLine& line) {
@@ -23,11 +26,11 @@ void add_verbs(CommandLine& line) {
     print_json({{"torch", about.torch}, {"gpus", about.gpus}, {"gloo", about.gloo}, {"nccl", about.nccl}});
   })->group("");
   add_train_verb(line, [&common = line.common, argv = line.argv](const TrainFlags& flags) {
-    train_by_flags(common, flags, [argv](const std::string&, const Checkpoint& model) -> ModelSettings {
-      if (std::getenv(kStartedByLab) != nullptr || !names_settings(model)) return {};
+    if (std::getenv(kStartedByLab) == nullptr && !flags.model.empty() && names_settings(model_folder(flags.model))) {
       become_lab(argv);
-      return {.notices = {"config.json names settings of training, which only exeunt-lab follows"}};
-    });
+      notice(common, "config.json names settings of training, which only exeunt-lab follows");
+    }
+    train_by_flags(common, flags, {});
   });
 }
 

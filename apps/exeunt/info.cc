@@ -40,7 +40,7 @@ struct Subject {
   std::vector<double> loss_weights = {};  // of the exits, as training left them; empty unless they were learned
 };
 
-// ELBERT's learned weights are no part of the model; the run's results keep them.
+// Learned loss weights are no part of the model; the run's results keep them.
 std::vector<double> learned_weights(const std::filesystem::path& folder, size_t exits) {
   const ReadPath path = ReadPath::in(folder, "all_results.json");
   if (!path_exists(path.path())) return {};

@@ -35,7 +35,7 @@ struct ReferenceOutput {
   // [layers + 1][tokens, hidden]: after the embeddings, then after every layer that was run.
   std::vector<std::vector<float>> rows = {};
   std::vector<ReferenceExit> exits = {};
-  std::optional<ReferenceExit> ramp = {};  // DeeBERT's highway of the last layer, in addition to the final head
+  std::optional<ReferenceExit> ramp = {};  // the ramp of the last layer, in addition to the final head
 
   [[nodiscard]] std::span<const float> row(int layer, int token) const;  // layer 0 = the embeddings
 };

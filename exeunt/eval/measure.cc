@@ -123,7 +123,7 @@ LastHead last_head(const MeasureOptions& options, const Measured& measured) {
                                      : measured.trace.info.last_head == LastHead::ramp;
   if (options.last_ramp && measured.trace.ramp.empty()) {
     throw Error(Code::usage, "the model has no ramp at its last layer",
-                "only imported checkpoints of DeeBERT and RomeBERT have one");
+                "only some imported checkpoints have one, beside their final head");
   }
   return options.last_ramp || stored ? LastHead::ramp : LastHead::final;
 }

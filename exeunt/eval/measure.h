@@ -44,7 +44,7 @@ struct MeasureOptions {
   bool reference = false;        // run the plain fp32 reference instead of the engine
   bool fp32_answers = false;     // a model in another precision runs in fp32, too: ExitTrace::reference
   std::string profile = {};      // empty = the model's own profile.json, if it has one
-  bool last_ramp = false;        // DeeBERT's untrained ramp of the last layer answers, as its code has it
+  bool last_ramp = false;        // the untrained ramp of the last layer answers
   std::string tokenizer = {};    // folder; empty = the model's
   bool strict_new = false;       // where a promise is tested: without rows that overlap with what the model learned
 };

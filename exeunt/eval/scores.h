@@ -19,9 +19,9 @@ namespace exeunt {
 // n_l texts exit at layer l of L; N in all.
 struct LayerCost {
   double average_layers = 0;  // Σ l n_l / N
-  double cost_fraction = 0;   // average / L    (DeeBERT's code prints this as "Expected saving", ELBERT's as cost)
-  double saved_fraction = 0;  // 1 − average / L (DeeBERT's paper: expected saving; PABEE's code: "Speed Up")
-  double speedup_ratio = 0;   // L / average    (ElasticBERT's "Speed Up" and most papers)
+  double cost_fraction = 0;   // average / L
+  double saved_fraction = 0;  // 1 − average / L
+  double speedup_ratio = 0;   // L / average
 };
 
 // The cost of one text of `tokens` tokens that exits at exit number `exit` (from 0) after the heads at the layers

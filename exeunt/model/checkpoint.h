@@ -46,7 +46,7 @@ class Checkpoint {
   [[nodiscard]] const TensorView& get(std::string_view name) const;             // our bug if absent
   [[nodiscard]] const TensorView* find(std::string_view name) const;
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return origin_.folder; }
-  // The exit rule of an ELBERT folder as policy text; else nothing.
+  // The exit rule that config.json names, as policy text; else nothing.
   [[nodiscard]] const std::optional<std::string>& native_policy() const noexcept { return origin_.policy; }
   // Of model.safetensors, from the manifest; else empty. weights_sha256() in exeunt_folder.h computes it if need be.
   [[nodiscard]] const std::string& stored_sha256() const noexcept { return origin_.weights_sha256; }

@@ -38,7 +38,7 @@ struct HeadHints {
   std::vector<std::string> labels = {};   // in the order of the outputs; empty = not given
   std::string problem_type = {};          // Hugging Face's word, or empty
   std::string architecture = {};          // first of `architectures`, or empty
-  std::optional<int> output_layers = {};  // ElasticBERT: exits at this many last layers
+  std::optional<int> output_layers = {};  // exits at this many last layers
   PoolerShape pooler = {};                // of the family's own head, and what it reads
   PoolInput input = PoolInput::cls;
   std::optional<ExitLayerFields> exit_layers = {};
@@ -56,7 +56,8 @@ struct ModelConfig {
 // config.json of an Exeunt folder: the backbone alone, since exits.json holds the rest.
 [[nodiscard]] OrderedJson exeunt_config(const ModelSpec& spec);
 
-// For transformers. `architecture` is the class that loads the folder; ElasticBERT goes as a plain BERT.
+// For transformers. `architecture` is the class that loads the folder; one with poolers after every layer goes as a
+// plain BERT.
 [[nodiscard]] OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits,
                                               std::string_view architecture, DType dtype);
 

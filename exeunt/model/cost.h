@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a model: parameters, and multiply-accumulates as ElasticBERT's counter counts them, which ELUE's score
+// The cost of a model: parameters, and multiply-accumulates of matrix products, which ELUE's score
 // uses. A linear map counts inputs × outputs without bias, LayerNorm 2 per element, attention's softmax and scaling
 // 2 per head and score; embeddings, rotations, gates, activations and dropout count nothing. A local layer counts the
 // scores within its window alone. One multiply-accumulate is two FLOPs.

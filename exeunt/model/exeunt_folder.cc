@@ -245,7 +245,7 @@ std::vector<NamedTensor> hugging_face_tensors(const Checkpoint& checkpoint, bool
     if (info.first_row + info.shape.front() == info.of_rows) tensors.push_back(joined(name, found, owned));
   }
   if (with_head) add_last_exit(checkpoint, prefix, tensors);
-  // ElasticBERT's pooler of the last layer is the one a plain BERT has.
+  // Of layers with poolers, that of the last one is the one a plain BERT has.
   for (const std::string ending : {".weight", ".bias"}) {
     const TensorView* pooler = checkpoint.find(fmt::format("pooler.{}{}", spec.layers - 1, ending));
     if (pooler != nullptr) tensors.push_back({"pooler.dense" + ending, *pooler});

@@ -24,8 +24,8 @@ struct DerivedExits {
   std::vector<std::string> notices;
 };
 
-// The exits of a checkpoint without exits.json, derived from the names of its heads: DeeBERT's, RomeBERT's and BERxiT's
-// highways, PABEE's and ElasticBERT's classifiers, ELBERT's exit layers, transformers' one head, or none. Throws Error
+// The exits of a checkpoint without exits.json, derived from the names of its heads: highways, a
+// list of classifiers, exit layers of groups of layers, transformers' one head, or none. Throws Error
 // if the heads are incomplete.
 class Deriver {
  public:
@@ -70,7 +70,7 @@ class Deriver {
     return static_cast<int>(shape[0]);
   }
 
-  // A head per layer; the last exit is the backbone's pooler and the classifier. DeeBERT and RomeBERT also save a
+  // A head per layer; the last exit is the backbone's pooler and the classifier. Some also save a
   // highway of the last layer that was never trained.
   void highways() {
     for (int i = 0; i < spec_.layers; ++i) exits_.sites.push_back({.after = i + 1, .pooler = i, .classifier = i});
@@ -81,7 +81,7 @@ class Deriver {
     exits_.outputs = rows_of("classifier.weight");
   }
 
-  // PABEE: one classifier per layer behind the shared pooler. ElasticBERT: at the last n layers, each layer's pooler.
+  // One classifier per layer behind the shared pooler, or, at the last n layers, behind each layer's pooler.
   void classifier_list() {
     const int n = count("classifiers.", ".weight");
     exits_.outputs = rows_of("classifiers.0.weight");
@@ -151,7 +151,7 @@ class Deriver {
     }
   }
 
-  // One head at the last layer: *ForSequenceClassification, or ElasticBERT's static use.
+  // One head at the last layer: *ForSequenceClassification and the like.
   void one_head() {
     const HeadNames& names = row_of(spec_.family).head;
     const bool named = has_named_head();
@@ -270,7 +270,7 @@ bool is_truncated(std::string_view name, const ModelSpec& spec) {
   return false;
 }
 
-// An exported folder has its last exit twice: as exits.* and under transformers' names. The same goes for ElasticBERT's
+// An exported folder has its last exit twice: as exits.* and under transformers' names. The same goes for a layer's
 // last pooler.
 bool is_copy(std::string_view name, bool has_exits, const ModelSpec& spec) {
   if (spec.layer_poolers && name.starts_with("pooler.dense.")) return true;

@@ -13,7 +13,7 @@
 namespace exeunt {
 namespace {
 
-// BERxiT registers its backbone twice (core.), RomeBERT keeps its teacher (slow_), pretraining leaves its heads.
+// Some training code saves the backbone twice (core.), its teacher (slow_), or the heads of pretraining.
 constexpr std::array<std::string_view, 7> kUselessStarts{"core.",        "slow_",           "cls.",       "lm_head.",
                                                          "predictions.", "sop_classifier.", "qa_outputs."};
 

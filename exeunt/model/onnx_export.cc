@@ -88,7 +88,7 @@ class GraphBuilder {
     return graph_.op("Unsqueeze", {value, graph_.integers(sides)});
   }
 
-  // DeeBERT's highway beside the final head of the last layer.
+  // The ramp beside the final head of the last layer.
   void ramp() {
     if (!layout_.last_ramp) return;
     const ExitSite site{

@@ -58,7 +58,7 @@ std::pair<ReadPath, std::optional<Family>> find_config(const fs::path& folder) {
               "put the model's config.json (or Google's bert_config.json, albert_config.json) beside the weights");
 }
 
-// ELBERT ships an exit_config.json that is empty and otherwise repeats config.json.
+// Some folders have an exit_config.json, which is empty or repeats config.json.
 void notice_exit_config(const fs::path& folder, Origin& origin) {
   const ReadPath path = ReadPath::in(folder, "exit_config.json");
   if (!path_exists(path.path())) return;

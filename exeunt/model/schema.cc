@@ -135,8 +135,9 @@ class SchemaBuilder {
     for (int c = 0; c < exits_.classifiers(); ++c) {
       const std::string name = fmt::format("exits.classifier.{}", c);
       if (exits_.inner) {
-        linear(name, *exits_.inner, exits_.width, elbert_names(c, exits_.classifiers(), "classifier1"));
-        linear(name + ".inner", exits_.outputs, *exits_.inner, elbert_names(c, exits_.classifiers(), "classifier2"));
+        linear(name, *exits_.inner, exits_.width, exit_layer_names(c, exits_.classifiers(), "classifier1"));
+        linear(name + ".inner", exits_.outputs, *exits_.inner,
+               exit_layer_names(c, exits_.classifiers(), "classifier2"));
       } else {
         linear(name, exits_.outputs, exits_.width, classifier_aliases(c));
       }
@@ -144,8 +145,8 @@ class SchemaBuilder {
     if (exits_.lte) linear("exits.lte", 1, exits_.width, {"encoder.lte_classifier"});
   }
 
-  // ELBERT has one head for all layers, or one for each group of layers.
-  static Names elbert_names(int index, int count, std::string_view part) {
+  // One head for all layers, or one for each group of layers.
+  static Names exit_layer_names(int index, int count, std::string_view part) {
     Names names{fmt::format("encoder.exit_out_layers.{}.{}", index, part)};
     if (count == 1) names.push_back(fmt::format("encoder.exit_out_layer.{}", part));
     return names;
@@ -160,7 +161,7 @@ class SchemaBuilder {
     }
     const std::vector<size_t> users = users_of([&](const ExitSite& site) { return site.pooler == pooler; });
     const bool last = users.back() + 1 == exits_.sites.size();
-    Names names = elbert_names(pooler, exits_.poolers(), "pooler");
+    Names names = exit_layer_names(pooler, exits_.poolers(), "pooler");
     if (users.size() == 1) {
       const int after = exits_.sites[users.front()].after;
       if (!last) names.push_back(fmt::format("encoder.highway.{}.pooler.dense", after - 1));
@@ -177,7 +178,7 @@ class SchemaBuilder {
     }
     const std::vector<size_t> users = users_of([&](const ExitSite& site) { return site.classifier == classifier; });
     const bool last = users.back() + 1 == exits_.sites.size();
-    Names names = elbert_names(classifier, exits_.classifiers(), "classifier");
+    Names names = exit_layer_names(classifier, exits_.classifiers(), "classifier");
     if (users.size() == 1) {
       const int after = exits_.sites[users.front()].after;
       names.push_back(fmt::format("classifiers.{}", users.front()));

@@ -27,7 +27,7 @@ struct TensorInfo {
 //   layer.{i}.ffn1.{weight[f,d],bias[f]}  layer.{i}.ffn2.{weight[d,f],bias[d]}  layer.{i}.ffn_norm.{weight,bias}[d]
 //   layer.{i}.gate.weight[f,d]  final_norm.weight[d]            (ModernBERT, whose matrices and norms have no biases)
 //   (ALBERT: group.{g}.… instead of layer.{i}.…; i and g from 0)
-//   pooler.{weight[d,d],bias[d]} or, ElasticBERT, pooler.{i}.…: the pretrained ones, optional
+//   pooler.{weight[d,d],bias[d]} or, one per layer, pooler.{i}.…: the pretrained ones, optional
 //   exits.reader.{r}.weight[d]  exits.pooler.{p}.{weight[w, d or 2d],bias[w]}  exits.pooler.{p}.norm.weight[w]
 //   exits.classifier.{c}.{weight,bias}  exits.classifier.{c}.inner.{weight,bias}  exits.lte.{weight[1,w],bias[1]}
 //   With `inner` (fc2) the classifier is [inner, w] and its inner is [C, inner], tanh between; else it is [C, w].

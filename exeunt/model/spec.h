@@ -28,7 +28,7 @@ enum class Family {
 enum class Activation { gelu, gelu_new, relu };  // gelu: erf form; gelu_new: tanh form
 enum class PoolerActivation { tanh, relu, gelu };
 enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
-enum class LastRamp { final, ramp };  // which head answers at the last layer of an imported DeeBERT checkpoint
+enum class LastRamp { final, ramp };  // which head answers at the last layer of a model with both
 
 [[nodiscard]] std::string_view name_of(Family family) noexcept;
 [[nodiscard]] std::string_view name_of(Activation activation) noexcept;
@@ -60,7 +60,7 @@ struct ModelSpec {
   int groups = 0;                     // ALBERT: sets of shared layer weights; 0 = every layer has its own
   int pad_id = 0;
   int position_offset = 0;     // RoBERTa: pad_id + 1
-  bool layer_poolers = false;  // ElasticBERT: a pretrained pooler after every layer instead of one
+  bool layer_poolers = false;  // a pretrained pooler after every layer instead of one
   float norm_eps = 1e-12F;
   Activation activation = Activation::gelu;
   bool biases = true, norm_biases = true;  // of the layers' matrices, and of all norms; in neither of ModernBERT's
@@ -123,7 +123,7 @@ struct ExitLayout : OutputSpec {
   struct Ramp {
     int pooler, classifier;
   };
-  std::optional<Ramp> last_ramp = {};  // DeeBERT's highway of the last layer, in addition to its final head
+  std::optional<Ramp> last_ramp = {};  // a ramp of the last layer, in addition to its final head
   LastRamp compat_last_ramp = LastRamp::final;
 
   [[nodiscard]] int readers() const noexcept;  // number of distinct ones (largest index + 1)

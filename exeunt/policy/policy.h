@@ -30,7 +30,7 @@ struct ExitSites {
   int outputs = 0;
   Problem problem = Problem::classification;
   bool lte = false;
-  bool ramp = false;  // DeeBERT's bug: the last layer's untrained ramp answers if the rule exits there
+  bool ramp = false;  // the last layer's untrained ramp answers if the rule exits there, instead of the final head
   const float* logit_thresholds = nullptr;  // OutputSpec::threshold_data(); they outlive every policy bound to them
 };
 

@@ -17,7 +17,7 @@
 
 namespace exeunt {
 
-// Which head answers at the last layer of an imported DeeBERT checkpoint: the trained final head, or, if the rule
+// Which head answers at the last layer of a model with a ramp there: the trained final head, or, if the rule
 // lets its evidence leave, the last ramp (ExitSites::ramp).
 enum class LastHead { final, ramp };
 [[nodiscard]] constexpr std::array<std::string_view, 2> names_of(LastHead) noexcept {
@@ -50,7 +50,7 @@ struct ExitTrace {
   int exits = 0, width = 0;
   std::vector<float> logits;       // [rows, exits, width] raw, before temperature
   std::vector<float> lte;          // [rows, exits], or empty: no such head
-  std::vector<float> ramp;         // [rows, width], or empty: DeeBERT's ramp of the last layer
+  std::vector<float> ramp;         // [rows, width], or empty: the ramp of the last layer
   std::vector<float> gold;         // [rows] label index or value; multi_label: [rows, width] 1 or 0; NaN = none
   std::vector<int32_t> lengths;    // [rows] tokens, or empty: not known
   std::vector<int64_t> index;      // [rows] row in the source

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The WordPiece family: BERT's and ElasticBERT's vocab.txt, and tokenizer.json with a WordPiece model.
+// The WordPiece family: BERT's vocab.txt, and tokenizer.json with a WordPiece model.
 #include "exeunt/text/wordpiece.h"
 
 #include <algorithm>

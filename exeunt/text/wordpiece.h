@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// WordPiece (BERT, ElasticBERT): a word is split from the left into the longest pieces in the vocabulary. And the
+// WordPiece (BERT): a word is split from the left into the longest pieces in the vocabulary. And the
 // pre-tokenizers used with it, which find the words.
 #pragma once
 

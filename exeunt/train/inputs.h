@@ -63,7 +63,7 @@ using Notice = std::function<void(std::string_view)>;
 // Every training row is labelled. Throws Error.
 [[nodiscard]] LoadedData load_training(const TrainingSource& source, const Checkpoint& model, const Notice& notice);
 
-// The lower part of a backbone as a model of its own, which is what ElasticBERT's static use trains: the first `layers`
+// The lower part of a backbone as a model of its own, to be trained truncated: the first `layers`
 // layers and no heads; pretrained poolers of those layers stay. Throws Error (usage) if the model does not have that
 // many.
 [[nodiscard]] Checkpoint first_layers(const Checkpoint& base, int layers);

@@ -27,7 +27,7 @@ struct ExitOutputs {
   std::vector<Tensor> logits;  // one per exit of the layout, [rows, outputs] fp32; undefined where it was not asked for
   std::vector<Tensor> lte;     // [rows], of the learning-to-exit head; empty without one
   Tensor stacked = {};         // [exits, rows, outputs], where all exits were computed together; else undefined
-  Tensor ramp;                 // [rows, outputs], DeeBERT's ramp of the last layer; undefined without one
+  Tensor ramp;                 // [rows, outputs], the ramp of the last layer; undefined without one
   std::vector<Tensor> pooled = {};  // [rows, width], what each exit's classifier reads; empty unless asked for
 };
 

@@ -39,7 +39,7 @@ class FixedWeights : public Objective {
   std::vector<double> weights_;
 };
 
-// BERxiT: ℓ_L on even batches, Σ ℓ_i on odd ones; with a learning-to-exit head the odd ones leave ℓ_L out.
+// Alternating: ℓ_L on even batches, Σ ℓ_i on odd ones; with a learning-to-exit head the odd ones leave ℓ_L out.
 class Alternate : public Objective {
  public:
   using Objective::Objective;
@@ -59,7 +59,7 @@ class Alternate : public Objective {
   [[nodiscard]] bool whole(int64_t batch) const override { return batch % 2 == 1 && !context_.lte; }
 };
 
-// ELBERT: α_i = σ(w_i) for i < L and α_L = L − Σ α_i, with w learned. A floor f keeps α_i = f + (1 − f) σ(w_i).
+// Learned: α_i = σ(w_i) for i < L and α_L = L − Σ α_i, with w learned. A floor f keeps α_i = f + (1 − f) σ(w_i).
 class Learned : public Objective {
  public:
   Learned(ObjectiveContext context, const ObjectiveSpec& spec) : Objective(std::move(context)), floor_(spec.floor) {
@@ -93,7 +93,7 @@ class Learned : public Objective {
   Tensor weights_;
 };
 
-// RomeBERT: ℓ_L + Σ_{i<L} [(1−γ) ℓ_i + γ T² KL(sg p_L^T ‖ p_i^T)] and its variants; without ℓ_L in DeeBERT's stage 2.
+// Distilled: ℓ_L + Σ_{i<L} [(1−γ) ℓ_i + γ T² KL(sg p_L^T ‖ p_i^T)] and its variants; without ℓ_L in a second stage.
 class Distill : public Objective {
  public:
   Distill(ObjectiveContext context, const ObjectiveSpec& spec) : Objective(std::move(context)), spec_(spec) {}

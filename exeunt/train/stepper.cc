@@ -24,7 +24,7 @@ ObjectiveContext context_of(const ExitLayout& layout, const Recipe& recipe, cons
   return context;
 }
 
-// RomeBERT projects over the weight matrices of all layers but the last. With shared layers (ALBERT) a set counts as
+// Projection is over the weight matrices of all layers but the last. With shared layers (ALBERT) a set counts as
 // soon as one layer before the last uses it.
 bool is_projected(const std::string& name, const ModelSpec& spec, ExcludeLast exclude) {
   const bool matrix = name.ends_with(".weight") && name.find("norm") == std::string::npos;
@@ -76,7 +76,7 @@ Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, 
     parameters_.push_back(item.value());
     projected_.push_back(is_projected(item.key(), network_->spec(), recipe_.compat.gr_exclude_last));
     clipped_.push_back(clips_all || trains(item.key()));
-    // With clipping over everything, DeeBERT's frozen parameters still need their gradient: it takes part in the norm.
+    // With clipping over everything, frozen parameters still need their gradient: it takes part in the norm.
     item.value().set_requires_grad(trains(item.key()) || (clips_all && !frozen_));
   }
   objective_->to(parameters_.front().device());

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
+#include <functional>
 #include <string>
 
 #include <fmt/format.h>
@@ -61,6 +61,12 @@ TestAnswers constant_answers(const Task& task) {
   return out;
 }
 
+// A line for each row, behind a header.
+std::string table_of(std::string table, size_t rows, const std::function<std::string(size_t)>& line) {
+  for (size_t row = 0; row < rows; ++row) table += line(row) + "\n";
+  return table;
+}
+
 void check_run(const ElueRun& run) {
   check_answers(run.answers);
   check(run.tokens.size() == run.answers.predicted.size() && run.layers.size() == run.tokens.size(),
@@ -71,11 +77,8 @@ void check_run(const ElueRun& run) {
 
 std::string glue_table(const TestAnswers& answers) {
   check_answers(answers);
-  std::string out = "index\tprediction\n";
-  for (size_t row = 0; row < answers.predicted.size(); ++row) {
-    fmt::format_to(std::back_inserter(out), "{}\t{}\n", row, prediction_text(answers, row));
-  }
-  return out;
+  return table_of("index\tprediction\n", answers.predicted.size(),
+                  [&](size_t row) { return fmt::format("{}\t{}", row, prediction_text(answers, row)); });
 }
 
 GlueSubmission glue_submission(std::span<const TestAnswers> answers) {
@@ -114,30 +117,21 @@ std::string elue_modules(const ElueRun& run, size_t example) {
 
 std::string elue_table(const ElueRun& run) {
   check_run(run);
-  std::string out = "index\tpred\tmodules\n";
-  for (size_t row = 0; row < run.tokens.size(); ++row) {
-    fmt::format_to(std::back_inserter(out), "{}\t{}\t{}\n", row, prediction_text(run.answers, row),
-                   elue_modules(run, row));
-  }
-  return out;
+  return table_of("index\tpred\tmodules\n", run.tokens.size(), [&](size_t row) {
+    return fmt::format("{}\t{}\t{}", row, prediction_text(run.answers, row), elue_modules(run, row));
+  });
 }
 
 std::string elue_exit_layers(const ElueRun& run) {
   check_run(run);
-  std::string out = "index\texit_layer\n";
-  for (size_t row = 0; row < run.layers.size(); ++row) {
-    fmt::format_to(std::back_inserter(out), "{}\t{}\n", row, run.layers[row]);
-  }
-  return out;
+  return table_of("index\texit_layer\n", run.layers.size(),
+                  [&](size_t row) { return fmt::format("{}\t{}", row, run.layers[row]); });
 }
 
 std::string elue_lengths(const ElueRun& run) {
   check_run(run);
-  std::string out;
-  for (size_t row = 0; row < run.layers.size(); ++row) {
-    fmt::format_to(std::back_inserter(out), "{}\t{}\n", run.tokens[row], run.layers[row]);
-  }
-  return out;
+  return table_of("", run.layers.size(),
+                  [&](size_t row) { return fmt::format("{}\t{}", run.tokens[row], run.layers[row]); });
 }
 
 namespace {

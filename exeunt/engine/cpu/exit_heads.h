@@ -27,7 +27,7 @@ class ExitHeads {
   void run(const ExitSite& site, std::span<const LayerRows> texts, float* logits, float* lte) noexcept;
   // All rows as exits read them: through the final norm, if there is one. Valid until the next call.
   [[nodiscard]] const float* as_read(const LayerRows& rows) noexcept;
-  // The logits of DeeBERT's ramp of the last layer, for one text. The model has one.
+  // The logits of the ramp of the last layer, for one text. The model has one.
   void run_ramp(const LayerRows& rows, float* logits) noexcept;
 
  private:

@@ -47,7 +47,7 @@ struct Workspace {
   std::byte* head_input = nullptr;  // Operand of any head
   float* logits = nullptr;          // [N, outputs]
   float* lte = nullptr;             // [N]
-  float* ramp = nullptr;            // [outputs] of DeeBERT's ramp
+  float* ramp = nullptr;            // [outputs] of the last layer's ramp
 
  private:
   void place(const PackedModel& model, MemoryParts& parts);

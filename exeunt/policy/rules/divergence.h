@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // divergence:r,t: leave when t exits in a row moved less than r, in Jensen-Shannon divergence, from the one before
-// (F-PABEE; with t = 1 it is BADGE's rule).
+// (patience over distributions instead of labels).
 #pragma once
 
 #include "exeunt/policy/rule.h"

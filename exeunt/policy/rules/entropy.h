@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// entropy:S: leave when H(p) < S (DeeBERT, RomeBERT, ElasticBERT; BranchyNet before them).
+// entropy:S: leave when H(p) < S.
 #pragma once
 
 #include <algorithm>

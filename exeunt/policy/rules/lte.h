@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lte:t: leave when the learning-to-exit head's "should continue" falls below t (BERxiT).
+// lte:t: leave when the learning-to-exit head's "should continue" falls below t.
 #pragma once
 
 #include "exeunt/policy/rule.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// minprob:t: leave when the smallest probability is below t. ELBERT's thres_name "logits"; of two classes the same as
+// minprob:t: leave when the smallest probability is below t. Of two classes the same as
 // confidence above 1 - t. With many classes it separates little, so calibration does not try it.
 #pragma once
 

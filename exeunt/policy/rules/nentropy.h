@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nentropy:S: leave when H(p) / ln C < S (FastBERT's speed, ELBERT's first stage).
+// nentropy:S: leave when H(p) / ln C < S (the first stage of window, too).
 #pragma once
 
 #include "exeunt/policy/rule.h"

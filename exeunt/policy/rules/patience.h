@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// patience:t[,tol=r]: leave when t exits in a row agreed with the one before them (PABEE). Labels agree when equal;
+// patience:t[,tol=r]: leave when t exits in a row agreed with the one before them. Labels agree when equal;
 // numbers agree when |z_i - z_(i-1)| < tol. The earliest exit is the (t+1)th; patience:0 is the full model.
 #pragma once
 

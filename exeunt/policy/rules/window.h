@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// window:S,N,mode[,margin=d][,range=r][,stat=s]: ELBERT's two stages. Leave when H(p) / ln C < S, or when the last N
+// window:S,N,mode[,margin=d][,range=r][,stat=s]: two stages. Leave when H(p) / ln C < S, or when the last N
 // exits all lean to the same side: bias_1 that alone, bias_2 and never weaken, bias_3 and stay within r of each other.
 //   stat class0:            the side is p[0] above 1/2 + d or below 1/2 - d, as in the original
 //   stat argmax-consistent: the side is the label, if it leads by more than 2d; for two classes the same as class0

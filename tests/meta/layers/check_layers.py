@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, where a model's family
-may be asked for, how long a file is.
+may be asked for, where a paper may be named, how long a file is.
 And to what a build needs: one definition of each type of a named namespace (the linker would join two of them without a
 word), and, because sources of a folder are compiled together, names of their own in unnamed namespaces.
 
@@ -48,6 +48,8 @@ TYPE = re.compile(r'(?:struct|class|union|enum(?: class)?) (\w+)(?: final)?(?: [
 CONSTANT = re.compile(r'\b(k[A-Z]\w*)(?= = |\[|\{)')
 FUNCTION = re.compile(r'(?!TEST|INSTANTIATE|RC_|BENCHMARK)[\w:<>,&*\[\] ]+ \**(\w+\(.*\)).* \{$')
 FAMILY = re.compile(r'[=!]= *Family::|Family::\w+ *[=!]=|case Family::')
+# What belongs to one paper is in lab/; a recipe, which users name, is a JSON file. elasticbert is a family of encoders as well.
+PAPER = re.compile(r'DeeBERT|PABEE|ElasticBERT|RomeBERT|ELBERT\b|BERxiT|BranchyNet|FastBERT|BADGE|\belbert_|Elbert[A-Z]')
 LIBRARY = re.compile(r'exeunt_library\s*\(([^)]*)\)', re.S)
 
 
@@ -88,6 +90,8 @@ def breaches_of_source(path, text):
     for number, line in enumerate(lines, 1):
         if layer != 'model' and FAMILY.search(line):
             yield f'{path}:{number}: asks for a family; what it has belongs in ModelSpec or in its row of model/family.cc'
+        if layer != 'lab' and (paper := PAPER.search(line)):
+            yield f'{path}:{number}: names {paper.group()}; say the method, and keep what belongs to a paper in lab/'
         match = INCLUDE.match(line)
         if not match:
             continue

@@ -108,6 +108,12 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/eval/CMakeLists.txt': 'exeunt_library(eval SOURCES a.cc LINKS ${TORCH_LIBRARIES})\n'},
                     'torch belongs in train alone')
 
+    def test_a_paper_is_named_in_the_lab_alone(self):
+        for line in ('// As PABEE does.', 'struct ElbertRule {', 'auto x = elbert_policy(rule);'):
+            self.breach({'exeunt/policy/a.cc': line + '\n'}, 'exeunt/policy/a.cc:1: names ')
+        self.assertEqual(run({'lab/papers/a.cc': '// As PABEE does.\n', 'exeunt/model/a.cc': 'x = Family::elasticbert;\n',
+                              'exeunt/recipes/recipes/pabee.json': '{"name": "PABEE"}\n'}), (0, ''))
+
     def test_a_family_is_asked_for_in_model_alone(self):
         for line in ('  if (spec.family == Family::bert) return;', '    case Family::bert:', 'x = Family::bert != f;'):
             self.breach({'exeunt/train/a.cc': line + '\n'}, 'exeunt/train/a.cc:1: asks for a family')
