@@ -155,7 +155,8 @@ class Campaign(unittest.TestCase):
         self.assertIn('exeunt/base/part.cc:5: return a + 1;', survivor)
         old, new = survivor.split(': ', 1)[1].split(' -> ')
         equal = f'# nobody calls it\n@ exeunt/base/part.cc\n- {old}\n+ {new}\n'
-        _, out, verdicts = self.run_script({'equivalent': [equal]}, '--sample', '2', '--seed', '1')
+        (self.root / 'tests/meta/mutations/equivalent.list').write_text(equal, encoding='utf-8')
+        _, out, verdicts = self.run_script({}, '--sample', '2', '--seed', '1')
         self.assertEqual(sorted(verdicts.values()), ['caught', 'caught'], out)
 
 
