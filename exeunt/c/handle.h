@@ -41,7 +41,21 @@ inline const Model& of(const exeunt_model* model) noexcept {
 }
 
 // Keeps what failed for exeunt_last_error() of this thread, and returns `status`.
-exeunt_status failed(exeunt_status status, const char* message, const char* hint) noexcept;
+struct LastError {
+  std::string message, hint;
+};
+inline LastError& last_error() noexcept {
+  thread_local LastError last;
+  return last;
+}
+inline exeunt_status failed(exeunt_status status, const char* message, const char* hint) noexcept {
+  try {
+    last_error() = {message, hint};
+  } catch (...) {
+    last_error().message.clear();  // no memory for the message
+  }
+  return status;
+}
 
 // Runs `act` and turns whatever it throws into a status.
 template <class Act>

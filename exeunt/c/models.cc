@@ -23,14 +23,6 @@ std::string promise_text(Classifier& classifier) {
   return out.dump();
 }
 
-struct LastError {
-  std::string message, hint;
-};
-LastError& last_error() {
-  thread_local LastError last;
-  return last;
-}
-
 }  // namespace
 
 Model::Model(const std::string& folder, const ClassifierOptions& options)
@@ -46,15 +38,6 @@ std::shared_ptr<const BoundPolicy> Model::policy_named(const char* text) {
   if (const auto found = bound_.find(text); found != bound_.end()) return found->second;
   if (bound_.size() >= kMostPolicies) bound_.clear();
   return bound_[text] = classifier.bind(text);
-}
-
-exeunt_status failed(exeunt_status status, const char* message, const char* hint) noexcept {
-  try {
-    last_error() = {message, hint};
-  } catch (...) {
-    last_error().message.clear();  // no memory for the message
-  }
-  return status;
 }
 
 }  // namespace exeunt::c
