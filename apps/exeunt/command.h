@@ -10,7 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "exeunt/model/weights.h"
+#include "exeunt/model/checkpoint.h"
 
 namespace exeunt {
 struct MeasureOptions;

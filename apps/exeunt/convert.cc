@@ -7,7 +7,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/ordered_json.h"
+#include "exeunt/base/json.h"
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/eval/label_names.h"
 #include "exeunt/eval/model_card.h"

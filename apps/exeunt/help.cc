@@ -10,9 +10,9 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/base/unknown.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/base/version.h"
 

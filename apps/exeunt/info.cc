@@ -6,6 +6,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/version.h"
@@ -16,8 +17,8 @@
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/model/family.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/model/shapes.h"
 
 namespace exeunt::apps {
 namespace {
@@ -87,7 +88,7 @@ OrderedJson as_json(const Subject& subject, int tokens) {
   model["embedding"] = spec.embedding;
   model["vocabulary"] = spec.vocab;
   model["max_tokens"] = spec.max_tokens();
-  model["activation"] = std::string(name_of(spec.activation));
+  model["activation"] = std::string(word_of(spec.activation));
   model["parameters"] = subject.parameters.total();
   model["backbone_parameters"] = subject.parameters.backbone;
   model["exit_parameters"] = subject.parameters.exits;
@@ -97,7 +98,7 @@ OrderedJson as_json(const Subject& subject, int tokens) {
   model["labels"] = subject.exits.labels;
   if (subject.exits.problem == Problem::multi_label)
     model["thresholds"] = thresholds_json(subject.exits.labels, subject.exits.logit_thresholds);
-  model["pool_input"] = std::string(name_of(subject.exits.input));
+  model["pool_input"] = std::string(word_of(subject.exits.input));
   model["exits"] = OrderedJson::array();
   for (const ExitSite& site : subject.exits.sites) {
     OrderedJson row;

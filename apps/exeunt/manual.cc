@@ -13,7 +13,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/ascii.h"
-#include "exeunt/base/unknown.h"
+#include "exeunt/base/error.h"
 
 namespace exeunt::apps {
 namespace {

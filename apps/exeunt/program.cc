@@ -19,7 +19,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/process.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/base/unknown.h"
 #include "exeunt/base/version.h"
 
 namespace exeunt::apps {

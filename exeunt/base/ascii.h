@@ -15,6 +15,15 @@ namespace exeunt {
   return out;
 }
 
+[[nodiscard]] constexpr bool is_letter_or_digit(char c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// Whether there are only lower-case hexadecimal digits.
+[[nodiscard]] inline bool is_hex(std::string_view text) noexcept {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 // Without blanks at its ends.
 [[nodiscard]] inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n\f\v") noexcept {
   const size_t first = text.find_first_not_of(blanks);

@@ -29,6 +29,12 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
+// A name or a format that this program does not know. A larger one beside it may: run_program() asks it first.
+class Unknown : public Error {
+ public:
+  using Error::Error;
+};
+
 // An invalid file: Code::bad_file with a formatted message. `where` names the file and, if known, the tensor, line or
 // field: "model.safetensors: tensor 'x'".
 template <class... Args>

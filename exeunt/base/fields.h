@@ -87,6 +87,14 @@ template <NamedEnum T>
   return names_of(value)[static_cast<size_t>(value)];
 }
 
+// The inverse; nothing for an unknown name.
+template <NamedEnum T>
+[[nodiscard]] constexpr std::optional<T> named(std::string_view name) noexcept {
+  const auto& names = names_of(T{});
+  const auto found = std::ranges::find(names, name);
+  return found == names.end() ? std::nullopt : std::optional(static_cast<T>(found - names.begin()));
+}
+
 // What a field may be, for errors and docs: "a whole number from 1 to 64", "one of cls, mean".
 template <class T>
 [[nodiscard]] std::string wanted(const Field& field) {
@@ -154,8 +162,7 @@ void read_field(JsonObject& object, const Field& field, T& value) {
     value = object.boolean_or(field.name, value);
   } else if constexpr (NamedEnum<T>) {
     const auto& names = names_of(T{});
-    const std::string text = object.choice(field.name, {names.begin(), names.end()});
-    value = static_cast<T>(std::find(names.begin(), names.end(), text) - names.begin());
+    value = *named<T>(object.choice(field.name, {names.begin(), names.end()}));
   } else if constexpr (std::integral<T>) {
     constexpr int64_t kMost = std::min<uint64_t>(std::numeric_limits<T>::max(), int64_t{1} << 62);
     const int64_t low = field.low == -INFINITY ? std::max<int64_t>(std::numeric_limits<T>::min(), -kMost)

@@ -70,6 +70,10 @@ size_t GzipReader::read(std::span<char> out) {
   return filled;
 }
 
+uint32_t crc32(std::span<const std::byte> bytes) noexcept {
+  return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 std::string gunzip(std::string_view packed, const std::string& where, uint64_t limit) {
   GzipReader reader(
       [&](std::span<char> into) {

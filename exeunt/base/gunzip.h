@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads gzip with zlib, so that data need not be unpacked first.
+// What zlib does: gzip, so that data need not be unpacked first, and the checksum of zip archives.
 #pragma once
 
 #include <array>
@@ -37,6 +37,10 @@ class GzipReader {
   std::unique_ptr<z_stream_s, void (*)(z_stream_s*)> zlib_;
   bool first_ = true, in_member_ = false;
 };
+
+// Readers verify checksums. Only fuzzers skip them, because they would never guess one.
+enum class CrcCheck { verify, skip };
+[[nodiscard]] uint32_t crc32(std::span<const std::byte> bytes) noexcept;  // CRC-32
 
 // All of it at once. Throws Error bad_file as GzipReader does, and if more than `limit` bytes come out.
 [[nodiscard]] std::string gunzip(std::string_view packed, const std::string& where, uint64_t limit);

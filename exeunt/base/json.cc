@@ -10,7 +10,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/ordered_json.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {
@@ -20,7 +19,7 @@ namespace {
 std::string place_in(std::string_view text, size_t offset) {
   offset = std::min(offset, text.size());
   const auto before = text.substr(0, offset);
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line = 1 + std::ranges::count(before, '\n');
   const size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
   return fmt::format("line {} column {}", line, offset - start + 1);
 }
@@ -95,8 +94,8 @@ class Builder {  // the interface nlohmann's sax_parse wants
     std::vector<std::string_view> names;
     for (const auto& [name, value] : open_.back()->template get_ref<const typename Document::object_t&>())
       names.push_back(name);
-    std::sort(names.begin(), names.end());
-    const auto twice = std::adjacent_find(names.begin(), names.end());
+    std::ranges::sort(names);
+    const auto twice = std::ranges::adjacent_find(names);
     if (twice != names.end()) throw_bad_file(where_, "duplicate field '{}'", *twice);
   }
 
@@ -305,7 +304,7 @@ std::vector<std::string> JsonObject::strings(std::string_view name) {
 
 std::string JsonObject::choice(std::string_view name, const std::vector<std::string>& allowed) {
   std::string value = string(name);
-  if (std::find(allowed.begin(), allowed.end(), value) == allowed.end()) {
+  if (std::ranges::find(allowed, value) == allowed.end()) {
     throw Error(Code::bad_file,
                 fmt::format("{}: field '{}': got '{}', want one of {}", where_, name, value, fmt::join(allowed, ", ")),
                 suggestion(value, allowed));
@@ -317,12 +316,18 @@ void JsonObject::ignore(std::string_view name) {
   asked_.emplace_back(name);
 }
 
+int JsonObject::unread() const {
+  return static_cast<int>(std::ranges::count_if(value_.get_ref<const Json::object_t&>(), [&](const auto& field) {
+    return std::ranges::find(asked_, field.first) == asked_.end();
+  }));
+}
+
 void JsonObject::finish() const {
   for (const auto& [key, value] : value_.items()) {
-    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    if (std::ranges::find(asked_, key) != asked_.end()) continue;
     std::vector<std::string> known;  // a field may have been read twice
     for (const auto& name : asked_) {
-      if (std::find(known.begin(), known.end(), name) == known.end()) known.emplace_back(name);
+      if (std::ranges::find(known, name) == known.end()) known.emplace_back(name);
     }
     throw Error(Code::bad_file, fmt::format("{}: unknown field '{}'", where_, key), suggestion(key, known));
   }

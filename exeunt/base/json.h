@@ -43,6 +43,11 @@ inline constexpr size_t kMaxJsonFile = size_t{16} << 20;
 // With a `limit` beyond that of a configuration, the values may take the size of the text and 64 MiB.
 [[nodiscard]] Json read_json(const ReadPath& path, size_t limit = kMaxJsonFile);
 
+// JSON that is read and written again in its order, such as logs that are continued. As strict and as linear: the
+// library's own reader of ordered JSON looks through an object for each of its names.
+[[nodiscard]] OrderedJson parse_ordered_json(std::string_view text, std::string_view where);
+[[nodiscard]] OrderedJson read_ordered_json(const ReadPath& path, size_t limit);  // of bytes
+
 // Two-space indentation and a final newline.
 [[nodiscard]] std::string json_text(const OrderedJson& value);
 
@@ -68,6 +73,7 @@ class JsonObject {
   [[nodiscard]] const Json& get(std::string_view name);   // error if absent
   void ignore(std::string_view name);                     // known, but not needed here
   void finish() const;                                    // error if a field was never read
+  [[nodiscard]] int unread() const;                       // how many fields were never read
 
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
   [[nodiscard]] bool partial() const noexcept { return partial_; }

@@ -66,8 +66,8 @@ TensorView read_entry(const Json& value, const std::string& where, std::span<con
 
 // Sorted by offset, the tensors must cover the data section without gaps.
 void check_extents(std::vector<Extent> extents, uint64_t total, std::string_view where) {
-  std::sort(extents.begin(), extents.end(),
-            [](const Extent& a, const Extent& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
+  std::ranges::sort(
+      extents, [](const Extent& a, const Extent& b) { return std::pair(a.begin, a.end) < std::pair(b.begin, b.end); });
   uint64_t reached = 0;
   for (const Extent& extent : extents) {
     if (extent.begin < reached)

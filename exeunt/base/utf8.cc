@@ -41,21 +41,10 @@ Decoded decode_utf8(std::string_view text) noexcept {
 
 void append_utf8(std::string& out, char32_t c) {
   const auto push = [&](char32_t byte) { out.push_back(static_cast<char>(static_cast<uint8_t>(byte))); };
-  if (c < 0x80) {
-    push(c);
-  } else if (c < 0x800) {
-    push(0xC0 | (c >> 6));
-    push(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    push(0xE0 | (c >> 12));
-    push(0x80 | ((c >> 6) & 0x3F));
-    push(0x80 | (c & 0x3F));
-  } else {
-    push(0xF0 | (c >> 18));
-    push(0x80 | ((c >> 12) & 0x3F));
-    push(0x80 | ((c >> 6) & 0x3F));
-    push(0x80 | (c & 0x3F));
-  }
+  if (c < 0x80) return push(c);
+  int rest = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;  // bytes of six bits each behind the first
+  push((0xFF00U >> (rest + 1)) | (c >> (6 * rest)));
+  while (rest-- > 0) push(0x80U | ((c >> (6 * rest)) & 0x3FU));
 }
 
 std::optional<size_t> find_invalid_utf8(std::string_view text) noexcept {

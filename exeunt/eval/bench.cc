@@ -24,7 +24,6 @@
 #include "exeunt/model/cost.h"
 #include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
-#include "exeunt/model/shapes.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/trace.h"
 

@@ -59,4 +59,12 @@ class Checkpoint {
   Origin origin_;
 };
 
+// Reads the tensors of TensorFlow's .index file, under PyTorch's names and with its shapes; files of the checkpoint
+// must lie in `folder` unless it is empty.
+using TensorFlowReader = TensorSet (*)(const std::filesystem::path& index, const std::filesystem::path& folder);
+
+// Checkpoint::open(), which has no reader of TensorFlow's and throws Unknown for them, with one.
+[[nodiscard]] Checkpoint open_checkpoint(const std::string& model, const OpenOptions& options,
+                                         TensorFlowReader read_tensorflow);
+
 }  // namespace exeunt

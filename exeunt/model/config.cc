@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/number.h"
 #include "exeunt/model/family.h"
 
@@ -47,7 +48,7 @@ Activation activation_of(JsonObject& fields, std::string_view field, Activation 
                                                                 {"gelu_new", Activation::gelu_new},
                                                                 {"gelu_pytorch_tanh", Activation::gelu_new},
                                                                 {"relu", Activation::relu}};
-  const std::string name = fields.string_or(field, std::string(name_of(absent)));
+  const std::string name = fields.string_or(field, std::string(word_of(absent)));
   for (const auto& [known, activation] : kNames) {
     if (known == name) return activation;
   }
@@ -296,10 +297,10 @@ std::optional<ExitLayerFields> read_exit_layers(JsonObject& fields) {
   out.shared_pooler = fields.boolean_or("use_out_pooler", true);
   out.inner = fields.boolean_or("use_fc2", false);
   std::string input = fields.string_or("pooler_input", "cls");
-  std::replace(input.begin(), input.end(), '-', '+');  // "cls-mean" is the sum of the two
-  const auto named = pool_input_named(input);
-  if (!named) fields.fail("pooler_input", "'" + input + "'", "one of cls, mean, max, cls-mean, cls-max, mean-max");
-  out.input = *named;
+  std::ranges::replace(input, '-', '+');  // "cls-mean" is the sum of the two
+  const auto known = named<PoolInput>(input);
+  if (!known) fields.fail("pooler_input", "'" + input + "'", "one of cls, mean, max, cls-mean, cls-max, mean-max");
+  out.input = *known;
   const std::string rule = fields.string_or("thres_name", "");
   if (rule.empty()) return out;
   out.rule = ConfigRule{.thres_name = rule,
@@ -320,11 +321,11 @@ std::string first_architecture(JsonObject& fields) {
 void read_head(JsonObject& fields, const FamilyRow& row, HeadHints& heads) {
   heads.pooler = row.pooler;
   if (!row.head_activation.empty()) {
-    const std::string name = fields.string_or(row.head_activation, std::string(name_of(row.pooler.activation)));
-    const auto activation = pooler_activation_named(name);
+    const std::string name = fields.string_or(row.head_activation, std::string(word_of(row.pooler.activation)));
+    const auto activation = named<PoolerActivation>(name);
     if (!activation) {
       fields.fail(row.head_activation, "'" + name + "'",
-                  fmt::format("one of {}", fmt::join(pooler_activation_names(), ", ")));
+                  fmt::format("one of {}", fmt::join(names_of(PoolerActivation{}), ", ")));
     }
     heads.pooler.activation = *activation;
   }
@@ -332,7 +333,7 @@ void read_head(JsonObject& fields, const FamilyRow& row, HeadHints& heads) {
   heads.pooler.bias = fields.boolean_or("classifier_bias", false);
   const std::string input = fields.string_or("classifier_pooling", "cls");
   if (input != "cls" && input != "mean") fields.fail("classifier_pooling", "'" + input + "'", "one of cls, mean");
-  heads.input = *pool_input_named(input);
+  heads.input = *named<PoolInput>(input);
 }
 
 void add_modernbert(OrderedJson& out, const ModelSpec& spec) {
@@ -383,7 +384,7 @@ void add_sizes(OrderedJson& out, const ModelSpec& spec) {
   put(names.segments, spec.segments);
   out["pad_token_id"] = spec.pad_id;
   put(names.norm_eps, short_double(spec.norm_eps));
-  put(names.activation, std::string(name_of(spec.activation)));
+  put(names.activation, std::string(word_of(spec.activation)));
   put(names.hidden_dropout, short_double(spec.hidden_dropout));
   put(names.attention_dropout, short_double(spec.attention_dropout));
   put(names.classifier_dropout, short_double(spec.classifier_dropout));
@@ -433,7 +434,7 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
   add_sizes(out, spec);
   const FamilyRow& row = row_of(exported_as);
   const PoolerShape pooler = exits.sites.empty() ? row.pooler : exits.pooler;
-  if (!row.head_activation.empty()) out[std::string(row.head_activation)] = std::string(name_of(pooler.activation));
+  if (!row.head_activation.empty()) out[std::string(row.head_activation)] = std::string(word_of(pooler.activation));
   if (row.pools_mean) {
     out["classifier_pooling"] = exits.input == PoolInput::mean ? "mean" : "cls";
     out["classifier_bias"] = pooler.bias;

@@ -99,7 +99,7 @@ int64_t departure_macs(const ModelSpec& spec, const ExitLayout& exits, const Dep
   for (const ExitSite& site : exits.sites) {
     if (site.after > departure.after) break;
     const auto& asked = departure.evaluated;
-    if (!asked.empty() && std::find(asked.begin(), asked.end(), site.after) == asked.end()) continue;
+    if (!asked.empty() && std::ranges::find(asked, site.after) == asked.end()) continue;
     macs += exit_macs(spec, exits, site, departure.tokens) + (departure.lte ? lte_macs(exits) : 0);
   }
   return macs;

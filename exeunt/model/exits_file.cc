@@ -5,22 +5,18 @@
 #include <cmath>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/model/layout.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace {
 
 constexpr std::string_view kExitsFormat = "exeunt.exits/1";
-
-template <class Names>
-std::vector<std::string> strings_of(const Names& names) {
-  return {names.begin(), names.end()};
-}
 
 std::optional<int> index_of(JsonObject& fields, std::string_view name) {
   if (fields.find(name) == nullptr) return std::nullopt;
@@ -50,7 +46,7 @@ void parse_ramp(JsonObject& fields, ExitLayout& exits) {
   }
   if (const Json* compat = fields.find("compat")) {
     JsonObject parts(*compat, fields.where() + ": compat");
-    exits.compat_last_ramp = *last_ramp_named(parts.choice("last_ramp", {"final", "ramp"}));
+    read_field(parts, {.name = "last_ramp", .required = true}, exits.compat_last_ramp);
     parts.finish();
   }
 }
@@ -96,7 +92,7 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   if (const Json* thresholds = fields.find("thresholds"))
     exits.logit_thresholds = parse_thresholds(fields, *thresholds);
   if (const Json* range = fields.find("range")) exits.range = parse_range(fields, *range);
-  exits.input = *pool_input_named(fields.choice("pool_input", strings_of(pool_input_names())));
+  read_field(fields, {.name = "pool_input", .required = true}, exits.input);
   const Json& sites = fields.get("exits");
   if (!sites.is_array() || sites.size() > static_cast<size_t>(kMaxLayers)) {
     fields.fail("exits", glimpse(sites), fmt::format("a list of at most {} exits", kMaxLayers));
@@ -106,8 +102,7 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   }
   exits.width = static_cast<int>(fields.integer("width", 0, kMaxHidden));
   if (fields.find("inner") != nullptr) exits.inner = static_cast<int>(fields.integer("inner", 1, kMaxHidden));
-  exits.pooler.activation =
-      *pooler_activation_named(fields.choice("activation", strings_of(pooler_activation_names())));
+  read_field(fields, {.name = "activation", .required = true}, exits.pooler.activation);
   exits.pooler.bias = fields.boolean_or("pooler_bias", true);
   exits.pooler.norm = fields.boolean_or("pooler_norm", false);
   exits.lte = fields.boolean_or("lte", false);
@@ -127,7 +122,7 @@ OrderedJson exits_json(const ExitLayout& exits) {
   if (exits.problem == Problem::multi_label && !exits.logit_thresholds.empty())
     out["thresholds"] = thresholds_json(exits.logit_thresholds);
   out["range"] = exits.range ? OrderedJson{exits.range->first, exits.range->second} : OrderedJson(nullptr);
-  out["pool_input"] = std::string(name_of(exits.input));
+  out["pool_input"] = word_of(exits.input);
   out["exits"] = OrderedJson::array();
   for (const ExitSite& site : exits.sites) {
     out["exits"].push_back({{"after", site.after},
@@ -137,7 +132,7 @@ OrderedJson exits_json(const ExitLayout& exits) {
   }
   out["width"] = exits.width;
   out["inner"] = or_null(exits.inner);
-  out["activation"] = std::string(name_of(exits.pooler.activation));
+  out["activation"] = word_of(exits.pooler.activation);
   // Only where a model needs them: files of others stay as they were.
   if (!exits.pooler.bias) out["pooler_bias"] = false;
   if (exits.pooler.norm) out["pooler_norm"] = true;
@@ -146,7 +141,7 @@ OrderedJson exits_json(const ExitLayout& exits) {
   if (exits.last_ramp) {
     out["last_ramp"] = {{"pooler", exits.last_ramp->pooler}, {"classifier", exits.last_ramp->classifier}};
   }
-  out["compat"] = {{"last_ramp", std::string(name_of(exits.compat_last_ramp))}};
+  out["compat"] = {{"last_ramp", word_of(exits.compat_last_ramp)}};
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "exeunt/model/spec.h"
 
@@ -79,5 +80,16 @@ std::optional<Family> find_family(Is is) {
   if (found != rows.rend()) return found->spec.family;
   return std::nullopt;
 }
+
+// Shapes of well-known models by name, for `info` and `bench`.
+struct KnownShape {
+  std::string_view name;
+  ModelSpec spec;
+};
+
+[[nodiscard]] const std::vector<KnownShape>& known_shapes();
+
+// Throws Error (usage) that suggests the nearest name.
+[[nodiscard]] const KnownShape& find_shape(std::string_view name);
 
 }  // namespace exeunt

@@ -2,6 +2,7 @@
 #include "exeunt/model/import.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -15,6 +16,67 @@
 #include "exeunt/model/schema.h"
 
 namespace exeunt {
+namespace {
+
+// Some training code saves the backbone twice (core.), its teacher (slow_), or the heads of pretraining.
+constexpr std::array<std::string_view, 7> kUselessStarts{"core.",        "slow_",           "cls.",       "lm_head.",
+                                                         "predictions.", "sop_classifier.", "qa_outputs."};
+
+bool starts_with_any(std::string_view name, std::span<const std::string_view> starts) {
+  return std::ranges::any_of(starts, [&](std::string_view start) { return name.starts_with(start); });
+}
+
+std::string_view prefix_of(std::string_view name) {
+  const std::string_view start = name.substr(0, name.find('.'));
+  const bool known = start.size() < name.size() &&
+                     std::ranges::any_of(families(), [&](const FamilyRow& row) { return row.prefix == start; });
+  return known ? name.substr(0, start.size() + 1) : "";
+}
+
+// The first PyTorch checkpoints used TensorFlow's names for LayerNorm's parameters.
+void renew_ending(std::string& name, std::string_view old_ending, std::string_view ending) {
+  if (!name.ends_with(old_ending)) return;
+  name.replace(name.size() - old_ending.size(), old_ending.size(), ending);
+}
+
+}  // namespace
+
+std::optional<std::string> common_name(std::string_view name) {
+  if (name.starts_with("module.")) name.remove_prefix(7);  // saved from inside DataParallel
+  if (starts_with_any(name, kUselessStarts)) return std::nullopt;
+  name.remove_prefix(prefix_of(name).size());
+  if (starts_with_any(name, kUselessStarts)) return std::nullopt;
+  if (name.ends_with("position_ids") || name.ends_with("embeddings.token_type_ids")) return std::nullopt;
+  std::string common(name);
+  renew_ending(common, ".gamma", ".weight");
+  renew_ending(common, ".beta", ".bias");
+  return common;
+}
+
+const SourceTensor* SourceTensors::find(std::string_view name) const {
+  const auto found = tensors.find(name);
+  return found == tensors.end() ? nullptr : &found->second;
+}
+
+SourceTensors normalise_names(const TensorSet& set, std::string_view where) {
+  SourceTensors out;
+  for (const auto& [name, view] : set.tensors) {
+    const auto common = common_name(name);
+    if (!common) continue;
+    const auto [place, added] = out.tensors.try_emplace(*common, SourceTensor{name, view});
+    if (!added) throw_bad_file(where, "tensors '{}' and '{}' are the same tensor", place->second.name, name);
+    if (out.prefix.empty()) {
+      const std::string_view inner = name.starts_with("module.") ? std::string_view(name).substr(7) : name;
+      out.prefix = prefix_of(inner);
+    }
+  }
+  if (!out.prefix.empty()) out.family = family_named(std::string_view(out.prefix).substr(0, out.prefix.size() - 1));
+  const auto told = find_family(
+      [&](const FamilyRow& row) { return !row.telling_tensor.empty() && out.find(row.telling_tensor) != nullptr; });
+  if (told) out.family = told;
+  return out;
+}
+
 namespace {
 
 constexpr std::string_view kMultiLabel = "multi_label_classification";  // as transformers has it
@@ -315,7 +377,7 @@ void take_policy(const ModelConfig& config, const ExitLayout& exits, Origin& ori
 
 Checkpoint import_checkpoint(ImportSource source) {
   Origin origin = std::move(source.origin);
-  const SourceTensors names = normalise_names(source.tensors, source.style, origin.where);
+  const SourceTensors names = normalise_names(source.tensors, origin.where);
   const ModelConfig config = with_hint("docs/families.md says which encoders can be read", [&] {
     return parse_config(source.config, source.config_where, names.family ? names.family : source.guess);
   });

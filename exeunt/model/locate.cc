@@ -9,6 +9,7 @@
 
 #include <fmt/ranges.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
@@ -29,13 +30,9 @@ std::string how_to_get(const std::string& name) {
                      name, name);
 }
 
-bool is_name_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-}
-
 bool is_plain(std::string_view part) {
   return !part.empty() && part.front() != '.' && part.front() != '-' &&
-         std::all_of(part.begin(), part.end(), is_name_char);
+         std::ranges::all_of(part, [](char c) { return is_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 bool is_inside(const fs::path& root, const fs::path& target) {
@@ -85,10 +82,8 @@ fs::path snapshot_of(const fs::path& repository, const std::string& name) {
   const fs::path snapshots = repository / "snapshots";
   std::error_code ignored;
   if (fs::is_regular_file(reference, ignored)) {
-    std::string commit = read_text(reference, 4096);
-    while (!commit.empty() && (commit.back() == '\n' || commit.back() == '\r' || commit.back() == ' ')) {
-      commit.pop_back();
-    }
+    const std::string text = read_text(reference, 4096);
+    const std::string_view commit = trimmed(text, " \r\n");
     if (!is_plain(commit)) throw_bad_file(reference.string(), "got '{}', want the name of a snapshot", commit);
     if (fs::is_directory(snapshots / commit, ignored)) return snapshots / commit;
     throw Error(Code::bad_file, fmt::format("{}: snapshot {} is not there", repository.string(), commit),
@@ -133,7 +128,7 @@ std::string what_is_there(const std::string& model) {
     std::error_code ignored;
     if (entry->is_directory(ignored)) names.push_back(entry->path().filename().string());
   }
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   if (names.empty()) return fmt::format("{} holds no folder", parent.string());
   const std::string near = nearest(fs::path(model).filename().string(), names);
   if (!near.empty()) return fmt::format("did you mean {}?", (parent / near).string());
@@ -195,7 +190,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& run) {
     const auto number = number_of<int64_t>(std::string_view(name).substr(kPrefix.size()));
     if (number && *number >= 0) found.emplace_back(*number, entry.path());
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   std::vector<fs::path> out;
   for (auto& [number, path] : found) out.push_back(std::move(path));
   return out;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/manifest.h"
 
-#include <algorithm>
 #include <system_error>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
 
@@ -17,11 +17,6 @@ constexpr uint64_t kQuickLimit = uint64_t{1} << 20;
 // A name that stays in its folder.
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string_view::npos;
-}
-
-bool is_sha256(std::string_view text) {
-  return text.size() == 64 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 }  // namespace
@@ -39,7 +34,8 @@ Manifest parse_manifest(const Json& value, const std::string& where) {
     JsonObject parts(entry, fmt::format("{}: '{}'", where, name));
     ManifestEntry out{.bytes = static_cast<uint64_t>(parts.integer("bytes", 0, INT64_MAX))};
     out.sha256 = parts.string("sha256");
-    if (!is_sha256(out.sha256)) parts.fail("sha256", glimpse(entry["sha256"]), "64 hexadecimal digits");
+    if (out.sha256.size() != 64 || !is_hex(out.sha256))
+      parts.fail("sha256", glimpse(entry["sha256"]), "64 hexadecimal digits");
     parts.finish();
     manifest.emplace(name, std::move(out));
   }

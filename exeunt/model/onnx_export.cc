@@ -10,10 +10,10 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/json.h"
-#include "exeunt/model/layout.h"
 #include "exeunt/model/onnx_graph.h"
 #include "exeunt/model/positions.h"
 #include "exeunt/model/schema.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -284,7 +284,7 @@ class GraphBuilder {
     return half_of(x, graph_.op("Add", {graph_.op("Tanh", {scaled}), graph_.real(1)}));
   }
 
-  std::string first_row() { return graph_.op("Gather", {rows_, graph_.integer(0)}, {{"axis", int64_t{1}}}); }
+  std::string first_row() { return gather(rows_, graph_.integer(0), 1); }
 
   // Σ_t shares_t h_t for shares [batch, tokens].
   std::string mixed(const std::string& shares) {

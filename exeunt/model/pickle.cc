@@ -98,9 +98,6 @@ constexpr size_t kMaxNameLine = 256;
 constexpr size_t kMemoSlack = 256;  // writers number memo places as they go, some from 1
 constexpr PickleRef kUnset = ~PickleRef{0};
 
-constexpr Hint kSaveWeights{
-    "save only the weights, torch.save(model.state_dict(), …), or re-save them with safetensors"};
-
 // Every opcode this reader knows.
 enum class Op : uint8_t {
   mark = '(',
@@ -161,7 +158,7 @@ class Machine {
  private:
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw_bad_file(fmt::format("{}: byte {}", where_, place_), kSaveWeights, text, std::forward<Args>(args)...);
+    throw_bad_file(fmt::format("{}: byte {}", where_, place_), text, std::forward<Args>(args)...);
   }
 
   std::span<const std::byte> take_bytes(size_t count) {
@@ -232,8 +229,8 @@ class Machine {
     }
     target.items.insert(target.items.end(), items.begin(), items.end());
   }
-  void push_tuple(const std::vector<PickleRef>& items) {
-    const PickleRef made = make({.kind = Kind::tuple});
+  void push_with(PickleValue empty, const std::vector<PickleRef>& items) {
+    const PickleRef made = make(std::move(empty));
     put_into(made, items);
     push(made);
   }
@@ -242,7 +239,7 @@ class Machine {
   bool push_scalar(Op op);
   bool collect(Op op);
   void push_text(size_t size);
-  void push_long();
+  int64_t take_long();
   void push_name();
   void remember(size_t index);
   void recall(size_t index);
@@ -259,115 +256,71 @@ class Machine {
   std::vector<size_t> marks_;  // heights of the stack
 };
 
+void Machine::step(Op op) {
+  if (push_scalar(op) || collect(op)) return;
+  if (op == Op::binput) return remember(take<uint8_t>());
+  if (op == Op::long_binput) return remember(take<uint32_t>());
+  if (op == Op::binget) return recall(take<uint8_t>());
+  if (op == Op::long_binget) return recall(take<uint32_t>());
+  if (op == Op::reduce) return reduce();
+  if (op == Op::build) return build();
+  if (op == Op::binpersid) return push_with({.kind = Kind::stored}, pop_last(1));
+  const auto code = static_cast<uint8_t>(op);
+  const std::string_view name = opcode_name(code);
+  fail("opcode {} ({:#04x}) is not one that weights need", name.empty() ? "unknown" : name, code);
+}
+
 // Opcodes that stand for a value. False if `op` is none of them.
 bool Machine::push_scalar(Op op) {
-  switch (op) {
-    case Op::none:
-      push_new({.kind = Kind::none});
-      return true;
-    case Op::newtrue:
-    case Op::newfalse:
-      push_new({.kind = Kind::boolean, .integer = op == Op::newtrue ? 1 : 0});
-      return true;
-    case Op::binint:
-      push_new({.kind = Kind::integer, .integer = take<int32_t>()});
-      return true;
-    case Op::binint1:
-      push_new({.kind = Kind::integer, .integer = take<uint8_t>()});
-      return true;
-    case Op::binint2:
-      push_new({.kind = Kind::integer, .integer = take<uint16_t>()});
-      return true;
-    case Op::long1:
-      push_long();
-      return true;
-    case Op::binfloat:  // no weight is written so; the number itself is not kept
-      (void)take_bytes(8);
-      push_new({.kind = Kind::real});
-      return true;
-    case Op::binunicode:
-    case Op::binstring:
-      push_text(take<uint32_t>());
-      return true;
-    case Op::short_binstring:
-      push_text(take<uint8_t>());
-      return true;
-    case Op::global:
-      push_name();
-      return true;
-    default:
-      return false;
+  const auto push_integer = [&](int64_t number) { push_new({.kind = Kind::integer, .integer = number}); };
+  if (op == Op::none) {
+    push_new({.kind = Kind::none});
+  } else if (op == Op::newtrue || op == Op::newfalse) {
+    push_new({.kind = Kind::boolean, .integer = op == Op::newtrue ? 1 : 0});
+  } else if (op == Op::binint) {
+    push_integer(take<int32_t>());
+  } else if (op == Op::binint1) {
+    push_integer(take<uint8_t>());
+  } else if (op == Op::binint2) {
+    push_integer(take<uint16_t>());
+  } else if (op == Op::long1) {
+    push_integer(take_long());
+  } else if (op == Op::binfloat) {  // no weight is written so; the number itself is not kept
+    (void)take_bytes(8);
+    push_new({.kind = Kind::real});
+  } else if (op == Op::binunicode || op == Op::binstring) {
+    push_text(take<uint32_t>());
+  } else if (op == Op::short_binstring) {
+    push_text(take<uint8_t>());
+  } else if (op == Op::global) {
+    push_name();
+  } else {
+    return false;
   }
+  return true;
 }
 
 // Opcodes that make and fill tuples, lists and dicts. False if `op` is none of them.
 bool Machine::collect(Op op) {
-  switch (op) {
-    case Op::mark:
-      if (marks_.size() >= kMaxDepth) fail("more than {} marks", kMaxDepth);
-      marks_.push_back(stack_.size());
-      return true;
-    case Op::empty_tuple:
-      push_tuple({});
-      return true;
-    case Op::tuple:
-      push_tuple(pop_to_mark());
-      return true;
-    case Op::tuple1:
-    case Op::tuple2:
-    case Op::tuple3:
-      push_tuple(pop_last(static_cast<size_t>(op) - static_cast<size_t>(Op::tuple1) + 1));
-      return true;
-    case Op::empty_list:
-      push_new({.kind = Kind::list});
-      return true;
-    case Op::append:
-      store_items(pop_last(1), Kind::list);
-      return true;
-    case Op::appends:
-      store_items(pop_to_mark(), Kind::list);
-      return true;
-    case Op::empty_dict:
-      push_new({.kind = Kind::dict});
-      return true;
-    case Op::setitem:
-      store_items(pop_last(2), Kind::dict);
-      return true;
-    case Op::setitems:
-      store_items(pop_to_mark(), Kind::dict);
-      return true;
-    default:
-      return false;
+  if (op == Op::mark) {
+    if (marks_.size() >= kMaxDepth) fail("more than {} marks", kMaxDepth);
+    marks_.push_back(stack_.size());
+  } else if (op == Op::empty_tuple) {
+    push_with({.kind = Kind::tuple}, {});
+  } else if (op == Op::tuple) {
+    push_with({.kind = Kind::tuple}, pop_to_mark());
+  } else if (op >= Op::tuple1 && op <= Op::tuple3) {
+    push_with({.kind = Kind::tuple}, pop_last(static_cast<size_t>(op) - static_cast<size_t>(Op::tuple1) + 1));
+  } else if (op == Op::empty_list || op == Op::empty_dict) {
+    push_new({.kind = op == Op::empty_list ? Kind::list : Kind::dict});
+  } else if (op == Op::append || op == Op::appends) {
+    store_items(op == Op::append ? pop_last(1) : pop_to_mark(), Kind::list);
+  } else if (op == Op::setitem || op == Op::setitems) {
+    store_items(op == Op::setitem ? pop_last(2) : pop_to_mark(), Kind::dict);
+  } else {
+    return false;
   }
-}
-
-void Machine::step(Op op) {
-  if (push_scalar(op) || collect(op)) return;
-  switch (op) {
-    case Op::binput:
-      return remember(take<uint8_t>());
-    case Op::long_binput:
-      return remember(take<uint32_t>());
-    case Op::binget:
-      return recall(take<uint8_t>());
-    case Op::long_binget:
-      return recall(take<uint32_t>());
-    case Op::reduce:
-      return reduce();
-    case Op::build:
-      return build();
-    case Op::binpersid: {
-      const PickleRef described = pop();
-      const PickleRef made = make({.kind = Kind::stored});
-      put_into(made, std::span(&described, 1));
-      return push(made);
-    }
-    default: {
-      const auto code = static_cast<uint8_t>(op);
-      const std::string_view name = opcode_name(code);
-      fail("opcode {} ({:#04x}) is not one that weights need", name.empty() ? "unknown" : name, code);
-    }
-  }
+  return true;
 }
 
 void Machine::push_text(size_t size) {
@@ -376,13 +329,13 @@ void Machine::push_text(size_t size) {
   push_new({.kind = Kind::text, .text = text});
 }
 
-void Machine::push_long() {
+int64_t Machine::take_long() {
   const size_t size = take<uint8_t>();
   if (size > 8) fail("got a number of {} bytes, want at most 8", size);
   const auto bytes = take_bytes(size);
   uint64_t number = size > 0 && static_cast<uint8_t>(bytes.back()) >= 0x80 ? ~uint64_t{0} : 0;  // the sign
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(&number));
-  push_new({.kind = Kind::integer, .integer = static_cast<int64_t>(number)});
+  std::ranges::copy(bytes, reinterpret_cast<std::byte*>(&number));
+  return static_cast<int64_t>(number);
 }
 
 void Machine::push_name() {
@@ -436,11 +389,8 @@ void Machine::reduce() {
       return push(items[0]);
     case Role::rebuild_tensor:
     case Role::rebuild_tensor_v2:
-    case Role::rebuild_parameter: {
-      const PickleRef made = make({.kind = Kind::call, .name = name});
-      put_into(made, items);
-      return push(made);
-    }
+    case Role::rebuild_parameter:
+      return push_with({.kind = Kind::call, .name = name}, items);
     case Role::storage:
     case Role::dtype:
       break;
@@ -466,35 +416,13 @@ PickleRef Machine::ordered_dict(const std::vector<PickleRef>& arguments) {
 }  // namespace
 
 Pickle parse_pickle(std::span<const std::byte> bytes, std::string_view where) {
-  return Machine(bytes, where).run();
+  return with_hint(kSaveWeights, [&] { return Machine(bytes, where).run(); });
 }
 
 std::string_view name_of(PickleValue::Kind kind) noexcept {
-  switch (kind) {
-    case Kind::none:
-      return "None";
-    case Kind::boolean:
-      return "a boolean";
-    case Kind::integer:
-      return "an integer";
-    case Kind::real:
-      return "a float";
-    case Kind::text:
-      return "a string";
-    case Kind::tuple:
-      return "a tuple";
-    case Kind::list:
-      return "a list";
-    case Kind::dict:
-      return "a dict";
-    case Kind::name:
-      return "a name";
-    case Kind::call:
-      return "a tensor";
-    case Kind::stored:
-      return "a storage";
-  }
-  return "?";
+  constexpr std::string_view kNamesOfKinds[] = {"None",   "a boolean", "an integer", "a float",  "a string", "a tuple",
+                                                "a list", "a dict",    "a name",     "a tensor", "a storage"};
+  return kNamesOfKinds[static_cast<size_t>(kind)];
 }
 
 std::string_view opcode_name(uint8_t opcode) noexcept {

@@ -56,6 +56,10 @@ struct Pickle {
   [[nodiscard]] const PickleValue& top() const { return values[root]; }
 };
 
+// What to do about a file that is refused.
+inline constexpr std::string_view kSaveWeights =
+    "save only the weights, torch.save(model.state_dict(), …), or re-save them with safetensors";
+
 // Reads one pickle of protocol 2 from the front of `bytes`, which the caller keeps alive. `where` prefixes messages.
 [[nodiscard]] Pickle parse_pickle(std::span<const std::byte> bytes, std::string_view where);
 

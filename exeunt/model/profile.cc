@@ -2,6 +2,7 @@
 #include "exeunt/model/profile.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -14,59 +15,27 @@ namespace {
 constexpr std::string_view kProfileFormat = "exeunt.profile/1";
 constexpr size_t kMaxProfileEntries = 1000, kMaxLengths = 100;
 
-std::vector<int> read_lengths(JsonObject& entry) {
-  const Json& list = entry.get("lengths");
-  if (!list.is_array() || list.empty() || list.size() > kMaxLengths)
-    entry.fail("lengths", glimpse(list), fmt::format("a list of 1 to {} lengths", kMaxLengths));
-  std::vector<int> lengths;
-  for (const Json& value : list) {
-    const bool fits =
-        value.is_number_unsigned() && value.get<uint64_t>() >= 1 && value.get<uint64_t>() <= kMaxPositions;
-    if (!fits || (!lengths.empty() && value.get<int>() <= lengths.back()))
-      entry.fail("lengths", glimpse(value), "rising numbers of tokens from 1 on");
-    lengths.push_back(value.get<int>());
-  }
-  return lengths;
-}
-
-// One time per length.
-std::vector<double> read_times(JsonObject& entry, std::string_view name, const Json& list, size_t lengths) {
-  if (!list.is_array() || list.size() != lengths)
-    entry.fail(name, glimpse(list), fmt::format("a list of {} times, one per length", lengths));
-  std::vector<double> times;
-  for (const Json& value : list) {
-    if (!value.is_number() || !(value.get<double>() >= 0 && value.get<double>() <= 1e9))
-      entry.fail(name, glimpse(value), "milliseconds from 0 to 1e9");
-    times.push_back(value.get<double>());
-  }
-  return times;
-}
-
-std::vector<std::vector<double>> read_layers(JsonObject& entry, std::string_view name, const Json& list,
-                                             std::pair<int, size_t> shape) {
-  if (!list.is_array() || list.size() != static_cast<size_t>(shape.first))
-    entry.fail(name, glimpse(list), fmt::format("{} lists, one per layer of the model", shape.first));
-  std::vector<std::vector<double>> layers;
-  for (const Json& times : list) layers.push_back(read_times(entry, name, times, shape.second));
-  return layers;
-}
-
-ProfileEntry read_entry(const Json& value, int layers, const std::string& where) {
-  JsonObject object(value, where);
-  ProfileEntry entry;
-  entry.precision = object.choice("precision", {"fp32", "bf16", "int8"});
-  entry.threads = static_cast<int>(object.integer("threads", 1, 4096));
-  entry.isa = object.string("isa");
-  entry.lengths = read_lengths(object);
-  const size_t lengths = entry.lengths.size();
-  entry.embedding_ms = read_times(object, "embedding_ms", object.get("embedding_ms"), lengths);
-  entry.layer_ms = read_layers(object, "layer_ms", object.get("layer_ms"), {layers, lengths});
-  if (const Json* leave = object.find("leave_ms"))
-    entry.leave_ms = read_layers(object, "leave_ms", *leave, {layers, lengths});
-  entry.exit_ms = read_times(object, "exit_ms", object.get("exit_ms"), lengths);
-  entry.pack_rows = static_cast<int>(object.integer_or("pack_rows", 1, kMaxPackRows, 0));
-  object.finish();
-  return entry;
+// What the list of fields does not say: every list has a column for each length, those of layers a row for each layer.
+void check_entry(const ProfileEntry& entry, int layers, const std::string& where) {
+  const std::vector<int>& lengths = entry.lengths;
+  if (lengths.empty() || lengths.size() > kMaxLengths)
+    throw_bad_file(where, "field 'lengths': got {}, want a list of 1 to {} lengths", lengths.size(), kMaxLengths);
+  if (std::ranges::adjacent_find(lengths, std::greater_equal{}) != lengths.end())
+    throw_bad_file(where, "field 'lengths': want rising numbers of tokens");
+  const auto check_times = [&](std::string_view name, const std::vector<double>& times) {
+    if (times.size() == lengths.size()) return;
+    throw_bad_file(where, "field '{}': got {} times, want {}, one per length", name, times.size(), lengths.size());
+  };
+  const auto check_layers = [&](std::string_view name, const std::vector<std::vector<double>>& lists) {
+    if (lists.size() != static_cast<size_t>(layers))
+      throw_bad_file(where, "field '{}': got {} lists, want {} lists, one per layer of the model", name, lists.size(),
+                     layers);
+    for (const std::vector<double>& times : lists) check_times(name, times);
+  };
+  check_times("embedding_ms", entry.embedding_ms);
+  check_layers("layer_ms", entry.layer_ms);
+  if (!entry.leave_ms.empty()) check_layers("leave_ms", entry.leave_ms);
+  check_times("exit_ms", entry.exit_ms);
 }
 
 // The time at `tokens`, from those at `lengths`.
@@ -90,17 +59,12 @@ Profile parse_profile(const Json& json, int layers, const std::string& where) {
   if (format != kProfileFormat)
     throw_bad_file(where, "got the format '{}', want '{}'", format.substr(0, 64), kProfileFormat);
   Profile profile;
-  profile.device = object.string_or("device", "");
-  profile.tool = object.string_or("tool", "");
-  profile.created = object.string_or("created", "");
-  const Json& entries = object.get("entries");
-  if (!entries.is_array() || entries.size() > kMaxProfileEntries)
-    object.fail("entries", glimpse(entries), fmt::format("a list of at most {} entries", kMaxProfileEntries));
-  for (const Json& value : entries) {
-    const std::string place = fmt::format("{}: entries[{}]", where, profile.entries.size());
-    profile.entries.push_back(read_entry(value, layers, place));
-  }
+  read_fields(object, profile);
   object.finish();
+  if (profile.entries.size() > kMaxProfileEntries)
+    throw_bad_file(where, "got {} entries, want at most {}", profile.entries.size(), kMaxProfileEntries);
+  for (size_t i = 0; i < profile.entries.size(); ++i)
+    check_entry(profile.entries[i], layers, fmt::format("{}: entries[{}]", where, i));
   return profile;
 }
 
@@ -109,25 +73,8 @@ Profile read_profile(const ReadPath& path, int layers) {
 }
 
 OrderedJson profile_json(const Profile& profile) {
-  OrderedJson out;
-  out["format"] = kProfileFormat;
-  out["device"] = profile.device;
-  out["tool"] = profile.tool;
-  out["created"] = profile.created;
-  out["entries"] = OrderedJson::array();
-  for (const ProfileEntry& entry : profile.entries) {
-    OrderedJson one;
-    one["precision"] = entry.precision;
-    one["threads"] = entry.threads;
-    one["isa"] = entry.isa;
-    one["lengths"] = entry.lengths;
-    one["embedding_ms"] = entry.embedding_ms;
-    one["layer_ms"] = entry.layer_ms;
-    if (!entry.leave_ms.empty()) one["leave_ms"] = entry.leave_ms;
-    one["exit_ms"] = entry.exit_ms;
-    if (entry.pack_rows > 0) one["pack_rows"] = entry.pack_rows;
-    out["entries"].push_back(std::move(one));
-  }
+  OrderedJson out{{"format", kProfileFormat}};
+  out.update(fields_json(profile));
   return out;
 }
 
@@ -145,7 +92,7 @@ int measured_pack_rows(const Profile& profile, std::string_view device, std::str
                        std::string_view isa) {
   if (profile.device != device) return 0;
   for (const ProfileEntry& entry : profile.entries) {
-    if (entry.pack_rows > 0 && entry.precision == precision && entry.isa == isa) return entry.pack_rows;
+    if (entry.pack_rows && entry.precision == precision && entry.isa == isa) return *entry.pack_rows;
   }
   return 0;
 }

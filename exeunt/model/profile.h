@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/base/json.h"
+#include "exeunt/base/fields.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 
@@ -17,7 +18,8 @@ inline constexpr const char* kProfileFile = "profile.json";
 inline constexpr int kMaxPackRows = 4096;
 
 struct ProfileEntry {
-  std::string precision = {};  // fp32, bf16, int8
+  static constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8"};
+  std::string precision = {};
   int threads = 1;
   std::string isa = {};                            // as `exeunt info` names it
   std::vector<int> lengths = {};                   // tokens, ascending; the columns of all that follows
@@ -25,7 +27,21 @@ struct ProfileEntry {
   std::vector<std::vector<double>> layer_ms = {};  // [layers][lengths] for a text that continues
   std::vector<std::vector<double>> leave_ms = {};  // [layers][lengths] for one that exits there; empty = the same
   std::vector<double> exit_ms = {};                // [lengths] per evaluated exit
-  int pack_rows = 0;                               // texts that wait run together up to so many rows; 0 = not measured
+  std::optional<int> pack_rows = {};  // texts that wait run together up to so many rows; none: not measured
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    constexpr double kMaxMs = 1e9;
+    visit(Field{.name = "precision", .choices = kPrecisions, .required = true}, self.precision);
+    visit(Field{.name = "threads", .low = 1, .high = 4096, .required = true}, self.threads);
+    visit(Field{.name = "isa", .required = true}, self.isa);
+    visit(Field{.name = "lengths", .low = 1, .high = kMaxPositions, .required = true}, self.lengths);
+    visit(Field{.name = "embedding_ms", .low = 0, .high = kMaxMs, .required = true}, self.embedding_ms);
+    visit(Field{.name = "layer_ms", .low = 0, .high = kMaxMs, .required = true}, self.layer_ms);
+    visit(Field{.name = "leave_ms", .low = 0, .high = kMaxMs, .omit_empty = true}, self.leave_ms);
+    visit(Field{.name = "exit_ms", .low = 0, .high = kMaxMs, .required = true}, self.exit_ms);
+    visit(Field{.name = "pack_rows", .low = 1, .high = kMaxPackRows, .omit_empty = true}, self.pack_rows);
+  }
 
   // "fp32, 1 thread, avx512"
   [[nodiscard]] std::string name() const;
@@ -34,6 +50,14 @@ struct ProfileEntry {
 struct Profile {
   std::string device = {}, tool = {}, created = {};
   std::vector<ProfileEntry> entries = {};
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    visit(Field{.name = "device"}, self.device);
+    visit(Field{.name = "tool"}, self.tool);
+    visit(Field{.name = "created"}, self.created);
+    visit(Field{.name = "entries", .required = true}, self.entries);
+  }
 };
 
 // Strict, as all our files. `layers` is the model's number of layers. Throws Error (bad_file).

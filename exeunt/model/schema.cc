@@ -7,7 +7,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/model/family.h"
-#include "exeunt/model/layout.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace {

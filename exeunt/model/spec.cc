@@ -2,29 +2,14 @@
 #include "exeunt/model/spec.h"
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <set>
 #include <utility>
+
+#include "exeunt/base/error.h"
 
 namespace exeunt {
 namespace {
-
-// Names in the order of the enumerations.
-constexpr std::array<std::string_view, 3> kActivations{"gelu", "gelu_new", "relu"};
-constexpr std::array<std::string_view, 3> kPoolerActivations{"tanh", "relu", "gelu"};
-constexpr std::array<std::string_view, 6> kPoolInputs{"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
-constexpr std::array<std::string_view, 2> kLastRamps{"final", "ramp"};
-
-template <class Enum, size_t n>
-std::string_view name_in(const std::array<std::string_view, n>& names, Enum value) noexcept {
-  return names[static_cast<size_t>(value)];
-}
-
-template <class Enum, size_t n>
-std::optional<Enum> named_in(const std::array<std::string_view, n>& names, std::string_view name) noexcept {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<Enum>(found - names.begin());
-}
 
 // Largest index that `pick` finds among the sites, plus one.
 template <class Pick>
@@ -35,36 +20,6 @@ int count_of(const std::vector<ExitSite>& sites, Pick pick) noexcept {
 }
 
 }  // namespace
-
-std::string_view name_of(Activation activation) noexcept {
-  return name_in(kActivations, activation);
-}
-std::string_view name_of(PoolerActivation activation) noexcept {
-  return name_in(kPoolerActivations, activation);
-}
-std::string_view name_of(PoolInput input) noexcept {
-  return name_in(kPoolInputs, input);
-}
-std::string_view name_of(LastRamp ramp) noexcept {
-  return name_in(kLastRamps, ramp);
-}
-
-std::optional<PoolerActivation> pooler_activation_named(std::string_view name) noexcept {
-  return named_in<PoolerActivation>(kPoolerActivations, name);
-}
-std::optional<PoolInput> pool_input_named(std::string_view name) noexcept {
-  return named_in<PoolInput>(kPoolInputs, name);
-}
-std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept {
-  return named_in<LastRamp>(kLastRamps, name);
-}
-
-std::span<const std::string_view> pool_input_names() noexcept {
-  return kPoolInputs;
-}
-std::span<const std::string_view> pooler_activation_names() noexcept {
-  return kPoolerActivations;
-}
 
 int ExitLayout::readers() const noexcept {
   return count_of(sites, [](const ExitSite& site) { return site.reader.value_or(-1); });
@@ -78,6 +33,133 @@ int ExitLayout::poolers() const noexcept {
 int ExitLayout::classifiers() const noexcept {
   const int of_sites = count_of(sites, [](const ExitSite& site) { return site.classifier; });
   return last_ramp ? std::max(of_sites, last_ramp->classifier + 1) : of_sites;
+}
+
+namespace {
+
+void check_outputs(const ExitLayout& exits, std::string_view where) {
+  if (exits.sites.empty()) {
+    if (exits.outputs != 0) throw_bad_file(where, "got {} outputs without an exit, want 0", exits.outputs);
+    if (!exits.labels.empty()) throw_bad_file(where, "got {} labels without an exit, want none", exits.labels.size());
+    return;
+  }
+  if (exits.problem == Problem::regression) {
+    if (exits.outputs != 1) throw_bad_file(where, "got {} outputs, want 1 for a regression", exits.outputs);
+    if (!exits.labels.empty()) {
+      throw_bad_file(where, "got {} labels, want none for a regression", exits.labels.size());
+    }
+  } else {
+    const int least = exits.problem == Problem::multi_label ? 1 : 2;
+    if (exits.outputs < least || exits.outputs > kMaxOutputs) {
+      throw_bad_file(where, "got {} outputs, want {} to {} for a classification", exits.outputs, least, kMaxOutputs);
+    }
+    if (exits.labels.size() != static_cast<size_t>(exits.outputs)) {
+      throw_bad_file(where, "got {} labels, want one for each of the {} outputs", exits.labels.size(), exits.outputs);
+    }
+    if (exits.range) throw_bad_file(where, "got a range of labels, want none for a classification");
+  }
+  if (!exits.logit_thresholds.empty() &&
+      (exits.problem != Problem::multi_label || exits.logit_thresholds.size() != exits.labels.size())) {
+    throw_bad_file(where, "got {} thresholds, want one for each label of a multi-label model, or none",
+                   exits.logit_thresholds.size());
+  }
+  std::set<std::string_view> seen;
+  for (const std::string& label : exits.labels) {
+    if (label.empty()) throw_bad_file(where, "a label is empty");
+    if (!seen.insert(label).second) throw_bad_file(where, "duplicate label '{}'", label);
+  }
+  if (exits.range) {
+    const auto [low, high] = *exits.range;
+    if (!std::isfinite(low) || !std::isfinite(high) || !(low < high)) {
+      throw_bad_file(where, "got the range [{}, {}], want two rising finite numbers", low, high);
+    }
+  }
+}
+
+void check_places(const ModelSpec& spec, const ExitLayout& exits, std::string_view where) {
+  int before = 0;
+  for (const ExitSite& site : exits.sites) {
+    if (site.after <= before) {
+      throw_bad_file(where, "got an exit after layer {} behind one after layer {}, want rising layers from 1",
+                     site.after, before);
+    }
+    before = site.after;
+  }
+  if (before != spec.layers) {
+    throw_bad_file(where, "the last exit is after layer {}, want it after the last layer, {}", before, spec.layers);
+  }
+}
+
+// Indices name tensors, so each from 0 to the largest must be in use.
+void check_indices(std::string_view kind, const std::set<int>& used, std::string_view where) {
+  int expected = 0;
+  for (const int index : used) {
+    if (index != expected) {
+      throw_bad_file(where, "got {} {} but no {} {}, want indices from 0 without a gap", kind, index, kind, expected);
+    }
+    ++expected;
+  }
+}
+
+void check_heads(const ModelSpec& spec, const ExitLayout& exits, std::string_view where) {
+  std::set<int> readers, poolers, classifiers, with_reader, without_reader;
+  for (const ExitSite& site : exits.sites) {
+    if (site.reader && !site.pooler) {
+      throw_bad_file(where, "the exit after layer {} has a reader without a pooler", site.after);
+    }
+    if (site.reader) readers.insert(*site.reader);
+    if (site.pooler) {
+      poolers.insert(*site.pooler);
+      (site.reader ? with_reader : without_reader).insert(*site.pooler);
+    } else if (exits.width != spec.hidden) {
+      throw_bad_file(where, "got width {}, want the hidden size {}: the exit after layer {} has no pooler", exits.width,
+                     spec.hidden, site.after);
+    }
+    classifiers.insert(site.classifier);
+  }
+  if (exits.last_ramp) {
+    poolers.insert(exits.last_ramp->pooler);
+    without_reader.insert(exits.last_ramp->pooler);
+    classifiers.insert(exits.last_ramp->classifier);
+  }
+  check_indices("reader", readers, where);
+  check_indices("pooler", poolers, where);
+  check_indices("classifier", classifiers, where);
+  for (const int pooler : with_reader) {
+    if (without_reader.contains(pooler)) {
+      throw_bad_file(where,
+                     "pooler {} is shared by an exit with a reader and one without: want both with or both without",
+                     pooler);
+    }
+  }
+}
+
+}  // namespace
+
+void check_layout(const ModelSpec& spec, const ExitLayout& exits, std::string_view where) {
+  check_outputs(exits, where);
+  if (exits.sites.empty()) {
+    if (exits.lte || exits.inner || exits.last_ramp) {
+      throw_bad_file(where, "got lte, inner or last_ramp without an exit, want none");
+    }
+    return;
+  }
+  if (exits.width < 1 || exits.width > kMaxHidden) {
+    throw_bad_file(where, "got width {}, want 1 to {}", exits.width, kMaxHidden);
+  }
+  if (exits.inner && (*exits.inner < 1 || *exits.inner > kMaxHidden)) {
+    throw_bad_file(where, "got inner {}, want 1 to {}", *exits.inner, kMaxHidden);
+  }
+  check_places(spec, exits, where);
+  check_heads(spec, exits, where);
+  if (exits.compat_last_ramp == LastRamp::ramp && !exits.last_ramp) {
+    throw_bad_file(where, "compat.last_ramp is 'ramp', but the model has no last_ramp");
+  }
+}
+
+bool pooler_has_reader(const ExitLayout& exits, int pooler) noexcept {
+  return std::ranges::any_of(exits.sites,
+                             [&](const ExitSite& site) { return site.pooler == pooler && site.reader.has_value(); });
 }
 
 }  // namespace exeunt

@@ -2,8 +2,8 @@
 // A model as plain data: its backbone (ModelSpec), and where and how it exits (ExitLayout).
 #pragma once
 
+#include <array>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,18 +31,21 @@ enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
 enum class LastRamp { final, ramp };  // which head answers at the last layer of a model with both
 
 [[nodiscard]] std::string_view name_of(Family family) noexcept;
-[[nodiscard]] std::string_view name_of(Activation activation) noexcept;
-[[nodiscard]] std::string_view name_of(PoolerActivation activation) noexcept;
-[[nodiscard]] std::string_view name_of(PoolInput input) noexcept;  // "cls", "cls+mean" …
-[[nodiscard]] std::string_view name_of(LastRamp ramp) noexcept;
+[[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;  // nothing for an unknown name
 
-// The inverse; nothing for an unknown name.
-[[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;
-[[nodiscard]] std::optional<PoolerActivation> pooler_activation_named(std::string_view name) noexcept;
-[[nodiscard]] std::optional<PoolInput> pool_input_named(std::string_view name) noexcept;
-[[nodiscard]] std::optional<LastRamp> last_ramp_named(std::string_view name) noexcept;
-[[nodiscard]] std::span<const std::string_view> pool_input_names() noexcept;
-[[nodiscard]] std::span<const std::string_view> pooler_activation_names() noexcept;
+// Names in files, in the order of the enumerations (see fields.h).
+constexpr std::array<std::string_view, 3> names_of(Activation) noexcept {
+  return {"gelu", "gelu_new", "relu"};
+}
+constexpr std::array<std::string_view, 3> names_of(PoolerActivation) noexcept {
+  return {"tanh", "relu", "gelu"};
+}
+constexpr std::array<std::string_view, 6> names_of(PoolInput) noexcept {
+  return {"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
+}
+constexpr std::array<std::string_view, 2> names_of(LastRamp) noexcept {
+  return {"final", "ramp"};
+}
 
 // Largest sizes a file may have. They bound allocations and keep every cost exact in 64 bits.
 inline constexpr int kMaxLayers = 512, kMaxHidden = 16384, kMaxInner = 131072, kMaxPositions = 131072;
@@ -130,5 +133,12 @@ struct ExitLayout : OutputSpec {
   [[nodiscard]] int poolers() const noexcept;
   [[nodiscard]] int classifiers() const noexcept;
 };
+
+// The rules of every exit layout, whether read from exits.json, derived from names, or made for training. Throws Error
+// (bad_file) on the first broken one; `where` (a file name) prefixes the message.
+void check_layout(const ModelSpec& spec, const ExitLayout& exits, std::string_view where);
+
+// True if pooler `pooler` reads [h_0 ; r]: the first row and a reader's output.
+[[nodiscard]] bool pooler_has_reader(const ExitLayout& exits, int pooler) noexcept;
 
 }  // namespace exeunt

@@ -20,8 +20,6 @@ constexpr uint16_t kEncrypted = 0x2041;                          // plain, stron
 constexpr uint64_t kMaxZipEntries = 100'000;
 constexpr size_t kMaxEntryName = 512;
 
-constexpr Hint kResave{"re-save it with torch.save or, better, with safetensors"};
-
 struct Directory {
   uint64_t offset, size, count;
 };
@@ -58,24 +56,24 @@ Directory find_directory(std::span<const std::byte> bytes, std::string_view wher
     tail = locator - std::min(locator, kEnd64Size);
     if (load_at<uint64_t>(bytes, locator + 8) != tail || locator < kEnd64Size ||
         load_at<uint32_t>(bytes, tail) != kEnd64Mark || load_at<uint64_t>(bytes, tail + 4) != kEnd64Size - 12)
-      throw_bad_file(where, kResave, "the zip64 record is not where its locator says");
+      throw_bad_file(where, "the zip64 record is not where its locator says");
     const Directory wide{.offset = load_at<uint64_t>(bytes, tail + 48),
                          .size = load_at<uint64_t>(bytes, tail + 40),
                          .count = load_at<uint64_t>(bytes, tail + 32)};
     const bool agree = (directory.offset == wide.offset || directory.offset == 0xffffffff) &&
                        (directory.size == wide.size || directory.size == 0xffffffff) &&
                        (directory.count == wide.count || directory.count == 0xffff);
-    if (!agree) throw_bad_file(where, kResave, "the zip and zip64 records of the directory disagree");
+    if (!agree) throw_bad_file(where, "the zip and zip64 records of the directory disagree");
     directory = wide;
     count_here = load_at<uint64_t>(bytes, tail + 24);
     in_parts = in_parts || load_at<uint32_t>(bytes, tail + 16) != 0 || load_at<uint32_t>(bytes, tail + 20) != 0;
   }
-  if (in_parts || count_here != directory.count) throw_bad_file(where, kResave, "the zip archive is split in parts");
+  if (in_parts || count_here != directory.count) throw_bad_file(where, "the zip archive is split in parts");
   if (!range_fits(directory.offset, directory.size, tail) || directory.offset + directory.size != tail)
     throw_bad_file(where, kZipHint, "got a zip directory of {} bytes at {}, want it to end at {}", directory.size,
                    directory.offset, tail);
   if (directory.count > kMaxZipEntries || directory.count > directory.size / kCentralSize)
-    throw_bad_file(where, kResave, "got {} entries in a zip directory of {} bytes", directory.count, directory.size);
+    throw_bad_file(where, "got {} entries in a zip directory of {} bytes", directory.count, directory.size);
   return directory;
 }
 
@@ -84,10 +82,10 @@ std::optional<std::span<const std::byte>> find_wide(std::span<const std::byte> e
   std::optional<std::span<const std::byte>> wide;
   while (!extra.empty()) {
     if (extra.size() < 4 || load_at<uint16_t>(extra, 2) > extra.size() - 4)
-      throw_bad_file(where, kResave, "its extra fields are truncated");
+      throw_bad_file(where, "its extra fields are truncated");
     const size_t size = load_at<uint16_t>(extra, 2);
     if (load_at<uint16_t>(extra, 0) == 1) {
-      if (wide) throw_bad_file(where, kResave, "it has two zip64 fields");
+      if (wide) throw_bad_file(where, "it has two zip64 fields");
       wide = extra.subspan(4, size);
     }
     extra = extra.subspan(4 + size);
@@ -98,7 +96,7 @@ std::optional<std::span<const std::byte>> find_wide(std::span<const std::byte> e
 // Sizes and places of 4 GiB and more stand in the zip64 part, in order, only those that do not fit.
 uint64_t widen(uint32_t narrow, std::optional<std::span<const std::byte>>& wide, std::string_view where) {
   if (narrow != 0xffffffff) return narrow;
-  if (!wide || wide->size() < 8) throw_bad_file(where, kResave, "its zip64 sizes are missing");
+  if (!wide || wide->size() < 8) throw_bad_file(where, "its zip64 sizes are missing");
   const auto value = load_at<uint64_t>(*wide, 0);
   wide = wide->subspan(8);
   return value;
@@ -106,9 +104,9 @@ uint64_t widen(uint32_t narrow, std::optional<std::span<const std::byte>>& wide,
 
 void check_name(std::string_view name, std::string_view where) {
   if (name.empty() || name.size() > kMaxEntryName)
-    throw_bad_file(where, kResave, "got an entry name of {} bytes, want 1 to {}", name.size(), kMaxEntryName);
+    throw_bad_file(where, "got an entry name of {} bytes, want 1 to {}", name.size(), kMaxEntryName);
   if (find_invalid_utf8(name) || name.find('\0') != name.npos || name.find('\\') != name.npos)
-    throw_bad_file(where, kResave, "an entry name holds a NUL, a backslash or broken UTF-8");
+    throw_bad_file(where, "an entry name holds a NUL, a backslash or broken UTF-8");
 }
 
 // Takes one entry off the directory.
@@ -125,19 +123,18 @@ Record take_record(std::span<const std::byte>& rest, std::string_view file) {
   const std::string where = entry_place(file, record.name);
   record.flags = load_at<uint16_t>(rest, 8);
   record.crc = load_at<uint32_t>(rest, 16);
-  if ((record.flags & kEncrypted) != 0) throw_bad_file(where, kResave, "it is encrypted");
+  if ((record.flags & kEncrypted) != 0) throw_bad_file(where, "it is encrypted");
   if ((record.flags & ~(kHasDescriptor | kUtf8Name)) != 0)
-    throw_bad_file(where, kResave, "got zip flags {:#06x}, want a plain entry", record.flags);
+    throw_bad_file(where, "got zip flags {:#06x}, want a plain entry", record.flags);
   if (const auto method = load_at<uint16_t>(rest, 10); method != 0)
-    throw_bad_file(where, kResave, "it is compressed (method {}), want it stored", method);
+    throw_bad_file(where, "it is compressed (method {}), want it stored", method);
 
   auto wide = find_wide(rest.subspan(kCentralSize + name_size, extra_size), where);
   record.size = widen(load_at<uint32_t>(rest, 24), wide, where);
   const uint64_t packed = widen(load_at<uint32_t>(rest, 20), wide, where);
   record.header = widen(load_at<uint32_t>(rest, 42), wide, where);
-  if (packed != record.size)
-    throw_bad_file(where, kResave, "it is stored, but takes {} bytes for {}", packed, record.size);
-  if (load_at<uint16_t>(rest, 34) != 0) throw_bad_file(where, kResave, "it lies in another part of the archive");
+  if (packed != record.size) throw_bad_file(where, "it is stored, but takes {} bytes for {}", packed, record.size);
+  if (load_at<uint16_t>(rest, 34) != 0) throw_bad_file(where, "it lies in another part of the archive");
   rest = rest.subspan(whole);
   return record;
 }
@@ -162,48 +159,45 @@ void check_local(std::span<const std::byte> body, Record& record, std::string_vi
                      load_at<uint16_t>(local, 6) == record.flags && load_at<uint16_t>(local, 8) == 0 &&
                      (crc == record.crc || (later && crc == 0)) && (size == record.size || (later && size == 0)) &&
                      (packed == record.size || (later && packed == 0));
-  if (!agree) throw_bad_file(where, kResave, "its own header and the zip directory disagree");
+  if (!agree) throw_bad_file(where, "its own header and the zip directory disagree");
 }
 
 // Between an entry's bytes and `next`, the start of what follows, lies its descriptor or nothing.
 void check_tail(std::span<const std::byte> body, const Record& record, uint64_t next, std::string_view where) {
   const uint64_t end = record.begin + record.size;
-  if (end > next) throw_bad_file(where, kResave, "it overlaps what follows at byte {}", next);
+  if (end > next) throw_bad_file(where, "it overlaps what follows at byte {}", next);
   const uint64_t tail = next - end;
   if ((record.flags & kHasDescriptor) == 0) {
-    if (tail != 0) throw_bad_file(where, kResave, "{} bytes behind it belong to no entry", tail);
+    if (tail != 0) throw_bad_file(where, "{} bytes behind it belong to no entry", tail);
     return;
   }
-  if (tail != 16 && tail != 24) throw_bad_file(where, kResave, "got {} bytes behind it, want a descriptor", tail);
+  if (tail != 16 && tail != 24) throw_bad_file(where, "got {} bytes behind it, want a descriptor", tail);
   const auto descriptor = body.subspan(end, tail);
   const bool narrow = tail == 16;
   const uint64_t packed = narrow ? load_at<uint32_t>(descriptor, 8) : load_at<uint64_t>(descriptor, 8);
   const uint64_t size = narrow ? load_at<uint32_t>(descriptor, 12) : load_at<uint64_t>(descriptor, 16);
   if (load_at<uint32_t>(descriptor, 0) != kDescriptorMark || load_at<uint32_t>(descriptor, 4) != record.crc ||
       packed != record.size || size != record.size)
-    throw_bad_file(where, kResave, "its descriptor and the zip directory disagree");
+    throw_bad_file(where, "its descriptor and the zip directory disagree");
 }
 
 // In order of place, entries must fill the archive from its first byte to the directory; no name may stand twice.
 void check_layout(std::span<const std::byte> body, std::vector<Record> records, std::string_view file) {
-  std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.name < b.name; });
-  const auto twin = std::adjacent_find(records.begin(), records.end(),
-                                       [](const Record& a, const Record& b) { return a.name == b.name; });
-  if (twin != records.end())
-    throw_bad_file(entry_place(file, twin->name), kResave, "it appears twice in the zip directory");
+  std::ranges::sort(records, [](const Record& a, const Record& b) { return a.name < b.name; });
+  const auto twin =
+      std::ranges::adjacent_find(records, [](const Record& a, const Record& b) { return a.name == b.name; });
+  if (twin != records.end()) throw_bad_file(entry_place(file, twin->name), "it appears twice in the zip directory");
 
-  std::sort(records.begin(), records.end(), [](const Record& a, const Record& b) { return a.header < b.header; });
+  std::ranges::sort(records, [](const Record& a, const Record& b) { return a.header < b.header; });
   if (!records.empty() && records.front().header != 0)
-    throw_bad_file(file, kResave, "the first {} bytes belong to no entry", records.front().header);
+    throw_bad_file(file, "the first {} bytes belong to no entry", records.front().header);
   for (size_t i = 0; i < records.size(); ++i) {
     const uint64_t next = i + 1 < records.size() ? records[i + 1].header : body.size();
     check_tail(body, records[i], next, entry_place(file, records[i].name));
   }
 }
 
-}  // namespace
-
-std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_view where, CrcCheck crc) {
+std::vector<ZipEntry> read_entries(std::span<const std::byte> bytes, std::string_view where, CrcCheck crc) {
   const Directory directory = find_directory(bytes, where);
   const auto body = bytes.first(directory.offset);
   auto rest = bytes.subspan(directory.offset, directory.size);
@@ -213,7 +207,7 @@ std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_vi
     records.push_back(take_record(rest, where));
     check_local(body, records.back(), entry_place(where, records.back().name));
   }
-  if (!rest.empty()) throw_bad_file(where, kResave, "got {} bytes behind the last entry of the directory", rest.size());
+  if (!rest.empty()) throw_bad_file(where, "got {} bytes behind the last entry of the directory", rest.size());
   check_layout(body, records, where);
 
   std::vector<ZipEntry> entries;
@@ -226,6 +220,13 @@ std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_vi
     entries.push_back({record.name, data});
   }
   return entries;
+}
+
+}  // namespace
+
+std::vector<ZipEntry> parse_zip(std::span<const std::byte> bytes, std::string_view where, CrcCheck crc) {
+  return with_hint("re-save it with torch.save or, better, with safetensors",
+                   [&] { return read_entries(bytes, where, crc); });
 }
 
 }  // namespace exeunt

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/gunzip.h"
 
 namespace exeunt {
 

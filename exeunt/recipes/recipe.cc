@@ -11,9 +11,8 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/base/unknown.h"
 #include "exeunt/model/family.h"
-#include "exeunt/model/layout.h"
+#include "exeunt/model/spec.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/recipes/shipped.h"
 

@@ -75,7 +75,6 @@ constexpr const auto& names_of(ExcludeLast) noexcept { return recipe_words::kExc
 constexpr const auto& names_of(LearnedGradient) noexcept { return recipe_words::kLearnedGradients; }
 constexpr const auto& names_of(AdamKind) noexcept { return recipe_words::kAdams; }
 constexpr const auto& names_of(Frozen) noexcept { return recipe_words::kFrozens; }
-inline auto names_of(PoolInput) noexcept { return pool_input_names(); }
 // clang-format on
 
 struct HeadsSpec {

@@ -8,13 +8,13 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
 namespace {
 
 bool holds(const std::vector<std::string>& list, std::string_view item) {
-  return std::find(list.begin(), list.end(), item) != list.end();
+  return std::ranges::find(list, item) != list.end();
 }
 
 // Without the port: "example.org", "127.0.0.1", "::1".
@@ -75,14 +75,11 @@ bool ApiKeys::allow(std::string_view authorization) const {
 std::vector<std::string> parse_keys(std::string_view text, std::string_view where) {
   std::vector<std::string> keys;
   int number = 0;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  for (std::string_view line : split(text, '\n')) {
     ++number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.front() == '#') continue;
-    const bool clean = std::all_of(line.begin(), line.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    const bool clean = std::ranges::all_of(line, [](char c) { return c > ' ' && c < 0x7f; });
     if (!clean || line.size() < 8) {
       throw Error(Code::usage,
                   fmt::format("{}: line {}: want a key of 8 or more visible ASCII characters", where, number),

@@ -2,15 +2,214 @@
 #include "exeunt/serve/active_request.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include <fmt/ranges.h>
 
+#include "exeunt/base/json.h"
+#include "exeunt/base/number.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
-#include "exeunt/serve/render.h"
 
 namespace exeunt::serve {
+namespace {
+
+std::string dumped(const OrderedJson& value) {
+  return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+}
+
+OrderedJson numbers(std::span<const float> values) {
+  OrderedJson out = OrderedJson::array();
+  for (const float value : values) out.push_back(short_double(value));
+  return out;
+}
+
+// Protocols of classifiers name the one output of a regression as if it were a label.
+std::string label_text(const ModelFacts& model, std::span<const float> logits) {
+  return model.problem == Problem::regression ? model.label(0) : answer_text(model, logits, {.separator = ","});
+}
+
+// At the exit's score temperature, which exits that the policy skips have, too.
+std::vector<float> probabilities_of(const ExitDetail& detail, const ModelFacts& model, const BoundPolicy* policy) {
+  if (model.problem == Problem::regression) return {};
+  const bool scaled = policy != nullptr && !policy->spec.score_temperature.empty();
+  const float temperature = scaled ? policy->spec.score_temperature[static_cast<size_t>(detail.exit)] : 1.0F;
+  std::vector<float> out(detail.logits.size());
+  probabilities(model.exit_logits(detail.logits, temperature), out.data());
+  return out;
+}
+
+// What the policy's rule compares at an exit; nothing where it compares nothing (full, layer).
+std::optional<OrderedJson> measured(const Measure& measure, const Evidence& evidence, int streak) {
+  if (measure.streak) return OrderedJson(streak);
+  // The first exit has no shift: there is none before it.
+  if (measure.field == nullptr || !std::isfinite(evidence.*measure.field)) return std::nullopt;
+  return OrderedJson(short_double(evidence.*measure.field));
+}
+
+// The evidence at each exit, and why the text left.
+OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
+  OrderedJson out;
+  out["layer"] = answer.layer;
+  out["layers_run"] = answer.layers_run;
+  out["layers"] = input.model.layers;
+  out["left_by"] = name_of(answer.stop_reason);
+  if (was_forced(answer.stop_reason)) out["covered"] = false;  // by the promise
+  out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
+  out["tokens"] = answer.tokens;
+  const RuleInfo& rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule);
+  out["rule"] = rule.name;
+  OrderedJson exits = OrderedJson::array();
+  int streak = 0, last = -1;
+  for (const ExitDetail& detail : answer.details) {
+    const Evidence& e = detail.evidence;
+    streak = e.label == last ? streak + 1 : 0;
+    last = e.label;
+    OrderedJson row;
+    row["layer"] = detail.layer;
+    if (input.model.problem == Problem::regression) {
+      row["value"] = short_double(e.value);
+    } else {
+      row["label"] = label_text(input.model, detail.logits);
+      row["probabilities"] = numbers(probabilities_of(detail, input.model, input.policy));
+      row["entropy"] = short_double(e.entropy);
+      row["confidence"] = short_double(e.confidence);
+      row["margin"] = short_double(e.margin);
+      row["streak"] = streak;
+    }
+    const auto measure = input.model.problem == Problem::regression ? std::nullopt : measured(rule.measure, e, streak);
+    if (measure) row["measure"] = *measure;
+    row["logits"] = numbers(detail.logits);
+    exits.push_back(std::move(row));
+  }
+  out["exits"] = std::move(exits);
+  return out;
+}
+
+OrderedJson predictions(const RenderInput& input, const Answer& answer) {
+  const std::vector<float> scores = scores_of(answer, input.job.scoring);
+  std::vector<int> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(
+      order, [&](int a, int b) { return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)]; });
+  if (input.job.top) order.resize(std::min(order.size(), *input.job.top));
+  OrderedJson out = OrderedJson::array();
+  for (const int label : order) {
+    out.push_back({{"score", short_double(scores[static_cast<size_t>(label)])}, {"label", input.model.label(label)}});
+  }
+  // In the best prediction, so that the list stays a list of predictions.
+  if (input.job.exit.details && !out.empty()) out[0]["exit"] = exit_json(input, answer);
+  return out;
+}
+
+OrderedJson ranks(const RenderInput& input) {
+  std::vector<float> scores;
+  for (const Answer& answer : input.answers) scores.push_back(scores_of(answer, input.job.scoring).at(0));
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  OrderedJson out = OrderedJson::array();
+  for (const size_t i : order) {
+    OrderedJson row;
+    row["index"] = i;
+    if (input.job.return_text) row["text"] = input.job.texts[i].text;
+    row["score"] = short_double(scores[i]);
+    if (input.job.exit.details) row["exit"] = exit_json(input, input.answers[i]);
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+OrderedJson classification(const RenderInput& input) {
+  OrderedJson data = OrderedJson::array();
+  int64_t tokens = 0;
+  for (size_t i = 0; i < input.answers.size(); ++i) {
+    const Answer& answer = input.answers[i];
+    const std::vector<float> scores = scores_of(answer);
+    OrderedJson row;
+    row["index"] = i;
+    row["label"] = label_text(input.model, answer.logits);
+    row["probs"] = numbers(scores);
+    row["num_classes"] = scores.size();
+    if (input.job.exit.details) row["exit"] = exit_json(input, answer);
+    data.push_back(std::move(row));
+    tokens += answer.tokens;
+  }
+  OrderedJson out;
+  out["id"] = fmt::format("classify-{}", input.request_id);
+  out["object"] = "list";
+  out["created"] =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  out["model"] = input.model.name;
+  out["data"] = std::move(data);
+  out["usage"] = {{"prompt_tokens", tokens}, {"total_tokens", tokens}, {"completion_tokens", 0}};
+  return out;
+}
+
+OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
+  const auto rows = static_cast<int64_t>(input.answers.size());
+  OrderedJson out, data = OrderedJson::array();
+  out["name"] = name;
+  const bool wide = name == "scores" || name == "logits";
+  out["shape"] = wide ? std::vector<int64_t>{rows, input.model.outputs} : std::vector<int64_t>{rows};
+  out["datatype"] = wide ? "FP32" : name == "exit_layer" ? "INT32" : "BYTES";
+  for (const Answer& answer : input.answers) {
+    if (name == "label") data.push_back(label_text(input.model, answer.logits));
+    if (name == "exit_layer") data.push_back(answer.layer);
+    if (name == "details") data.push_back(dumped(exit_json(input, answer)));
+    if (!wide) continue;
+    for (const float value : scores_of(answer, name == "logits" ? Scoring::logits : Scoring::native))
+      data.push_back(short_double(value));
+  }
+  out["data"] = std::move(data);
+  return out;
+}
+
+OrderedJson inference(const RenderInput& input) {
+  OrderedJson out;
+  out["model_name"] = input.model.name;
+  out["model_version"] = "1";
+  out["id"] = input.job.id.value_or(std::string(input.request_id));
+  OrderedJson outputs = OrderedJson::array();
+  for (const std::string& name : input.job.outputs) outputs.push_back(output_tensor(name, input));
+  out["outputs"] = std::move(outputs);
+  return out;
+}
+
+}  // namespace
+
+std::vector<float> scores_of(const Answer& answer, Scoring scoring) {
+  if (scoring == Scoring::native && !answer.probabilities.empty()) return answer.probabilities;
+  std::vector<float> out = answer.logits;
+  if (scoring == Scoring::softmax) probabilities({answer.logits.data(), static_cast<int>(out.size())}, out.data());
+  if (scoring == Scoring::native || scoring == Scoring::sigmoid)
+    for (float& score : out) score = 1 / (1 + std::exp(-score));
+  return out;
+}
+
+std::string render(const RenderInput& input) {
+  switch (input.job.shape) {
+    case Shape::predict:
+      return dumped(predictions(input, input.answers[0]));
+    case Shape::predict_batch: {
+      OrderedJson out = OrderedJson::array();
+      for (const Answer& answer : input.answers) out.push_back(predictions(input, answer));
+      return dumped(out);
+    }
+    case Shape::rerank:
+      return dumped(ranks(input));
+    case Shape::classify:
+      return dumped(classification(input));
+    case Shape::infer:
+      return dumped(inference(input));
+  }
+  return {};
+}
+
 namespace {
 
 // Truncates a long text at its start: what lies between the special tokens at both ends loses its head. Special tokens
@@ -18,7 +217,7 @@ namespace {
 Encoding truncate_left(Encoding text, size_t most) {
   if (text.ids.size() <= most) return text;
   const auto special = [](const Offset& offset) { return offset == Offset{0, 0}; };
-  const auto first = std::find_if_not(text.offsets.begin(), text.offsets.end(), special) - text.offsets.begin();
+  const auto first = std::ranges::find_if_not(text.offsets, special) - text.offsets.begin();
   const auto excess = static_cast<std::ptrdiff_t>(text.ids.size() - most);
   text.ids.erase(text.ids.begin() + first, text.ids.begin() + first + excess);
   text.types.erase(text.types.begin() + first, text.types.begin() + first + excess);
@@ -47,7 +246,7 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
     layers.push_back(outcome.answer.layer);
     const auto [text, pair] = request.job.parts(i);
     const auto count = [](std::string_view s) {  // code points: every byte that does not continue one
-      return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+      return static_cast<size_t>(std::ranges::count_if(s, [](char c) { return (c & 0xc0) != 0x80; }));
     };
     characters += count(text) + (pair ? count(*pair) : 0);
   }
@@ -61,8 +260,8 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   out.emplace_back("x-inference-time", fmt::format("{}", milliseconds(inference)));
   out.emplace_back("x-exit-layer", fmt::format("{}", fmt::join(layers, ",")));
   out.emplace_back("x-layers-saved", fmt::format("{}", saved));
-  const auto cut = std::count_if(request.outcomes.begin(), request.outcomes.end(),
-                                 [](const TextOutcome& outcome) { return was_forced(outcome.answer.stop_reason); });
+  const auto cut = std::ranges::count_if(
+      request.outcomes, [](const TextOutcome& outcome) { return was_forced(outcome.answer.stop_reason); });
   if (cut > 0)
     out.emplace_back("x-promise",
                      no_promise(fmt::format("{} of {} answers were cut short", cut, request.outcomes.size())));

@@ -9,15 +9,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "exeunt/engine/engine.h"
 #include "exeunt/serve/http_message.h"
-#include "exeunt/serve/job.h"
-#include "exeunt/serve/refusal.h"
-#include "exeunt/serve/trace_context.h"
-#include "exeunt/text/tokenizer.h"
+#include "exeunt/serve/protocols.h"
 
 namespace exeunt::serve {
 
@@ -59,6 +57,20 @@ struct ActiveRequest {
 
 // The tokens of one text; a Refusal for one that is too long and may not be truncated. Runs on a thread of the engine.
 [[nodiscard]] Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const Tokenizer& tokenizer);
+
+// From the engine's answers to the body of a response, in the form that its protocol has.
+struct RenderInput {
+  const Job& job;
+  const ModelFacts& model;
+  std::span<const Answer> answers;      // one per text, each of which reached an exit
+  const BoundPolicy* policy = nullptr;  // null: full depth
+  std::string_view request_id = {};
+};
+
+[[nodiscard]] std::string render(const RenderInput& input);
+
+// By default as text-embeddings-inference gives them: probabilities, or the sigmoid of a single output.
+[[nodiscard]] std::vector<float> scores_of(const Answer& answer, Scoring scoring = Scoring::native);
 
 // The response to a request all of whose texts have ended. `compute`: x-compute-type.
 [[nodiscard]] HttpResponse compose(const ActiveRequest& request, const ModelFacts& model, const std::string& compute);

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
 namespace {

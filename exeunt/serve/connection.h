@@ -14,9 +14,9 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include "exeunt/serve/admission.h"
 #include "exeunt/serve/framing.h"
 #include "exeunt/serve/listener.h"
-#include "exeunt/serve/refusal_limiter.h"
 #include "exeunt/serve/service.h"
 #include "exeunt/serve/tls_stream.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses the bytes of a connection into requests, without a socket. The head must pass head_check.h; then Boost.Beast
+// Parses the bytes of a connection into requests, without a socket. The head must pass check_head(); then Boost.Beast
 // parses it and the body, each chunk after a strict check of its size. All sizes are bounded.
 #pragma once
 
@@ -10,6 +10,14 @@
 #include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
+
+inline constexpr size_t kMaxHeadBytes = 8192;
+inline constexpr size_t kMaxFields = 100;
+
+// Checks a request's header before it is parsed. Request smuggling lives on headers that two parsers read differently,
+// so whatever RFC 9112 leaves open is rejected. `head` ends in the empty line. Throws Refusal: 400, or 431 for too many
+// fields.
+void check_head(std::string_view head);
 
 struct FramingLimits {
   size_t body_bytes = 2'000'000;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+
 #include "exeunt/base/number.h"
 #include "exeunt/serve/access_control.h"
 
@@ -31,7 +33,7 @@ std::optional<int64_t> timeout_field(const HttpRequest& request) {
 // NaN and infinite outputs are failures.
 void check_finite(Answer& answer) {
   const auto finite = [](float value) { return std::isfinite(value); };
-  if (std::all_of(answer.logits.begin(), answer.logits.end(), finite)) return;
+  if (std::ranges::all_of(answer.logits, finite)) return;
   answer = {};
   answer.error = "the model's outputs are not finite";
 }
@@ -69,7 +71,7 @@ void Jobs::start(HttpRequest& request, Incoming& incoming, ParseJob parser) {
 
 void Jobs::parse_on_worker(const Request& request, std::string&& body, ParseJob parser) {
   try {
-    parsers_.submit([this, request, parser, body = std::move(body)] {
+    boost::asio::post(parsers_, [this, request, parser, body = std::move(body)] {
       parse(*request, body, parser);
       parts_.context.post_or_wait([this, request] { run_parsed(request); });
     });

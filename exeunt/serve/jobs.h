@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include <boost/asio/thread_pool.hpp>
+
 #include "exeunt/serve/active_request.h"
 #include "exeunt/serve/admission.h"
 #include "exeunt/serve/canary.h"
@@ -15,7 +17,6 @@
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
 #include "exeunt/serve/shadow.h"
-#include "exeunt/serve/thread_pool.h"
 
 namespace exeunt::serve {
 
@@ -80,7 +81,7 @@ class Jobs {
   JobOptions options_;
   Admission admission_{options_.admission};
   Deadlines deadlines_ = {};
-  ThreadPool parsers_{kParserThreads};  // of large bodies; last, so that they end before what they use
+  boost::asio::thread_pool parsers_{kParserThreads};  // of large bodies; last, so that they end before what they use
 };
 
 }  // namespace exeunt::serve

@@ -1,18 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-// Request bodies: strict JSON, the parser of each protocol with its names and defaults, and what they share. All throw
-// Refusal.
+// Request bodies: strict JSON, the parser of each protocol with its names and defaults, and what they make of it, which
+// is independent of the protocol: texts, exit options, and the form of the response. All throw Refusal.
 #pragma once
 
-#include <span>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/serve/job.h"
-#include "exeunt/serve/refusal.h"
+#include "exeunt/outputs/output_spec.h"
+#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
+
+// What the protocols need to know about the model.
+struct ModelFacts : OutputSpec {
+  std::string name = {};
+  int outputs = 0;
+  int layers = 0;
+  std::vector<int> exits = {};  // after which layers
+  int max_tokens = 512;
+  int vocabulary = 0;
+  int segments = 2;
+  int texts = 0;  // in each row of its training: 1, 2 for pairs, 0 = unknown
+};
+
+struct JobText {
+  std::string text = {};
+  std::optional<std::string> pair = {};
+  std::vector<int32_t> ids = {};  // tokens from the client, instead of a text
+  std::vector<uint8_t> types = {};
+};
+
+// The early-exit options of a request: "exit":{…}, or OIP parameters.
+struct ExitOptions {
+  std::optional<std::string> policy = {};
+  std::optional<int> max_layers = {};
+  std::optional<int64_t> deadline_us = {};
+  bool details = false;
+};
+
+enum class Shape { predict, predict_batch, rerank, classify, infer };
+
+// What is given as the score of a label.
+enum class Scoring {
+  native,   // as the model was trained: probabilities, or the sigmoid of a single output
+  logits,   // as the model puts them out
+  sigmoid,  // of each logit
+  softmax
+};
+
+struct Job {
+  Shape shape = Shape::predict;
+  std::vector<JobText> texts = {};
+  std::optional<std::string> query = {};  // rerank: the first part of every pair, whose second one is `text`
+  ExitOptions exit = {};
+  bool truncate = true;
+  bool truncate_left = false;
+  Scoring scoring = Scoring::native;
+  std::optional<size_t> top = {};         // predict: how many labels of a text are given; none: all
+  bool return_text = false;               // rerank
+  std::optional<std::string> id = {};     // infer
+  std::vector<std::string> outputs = {};  // infer: the requested names
+  int unknown_fields = 0;                 // ignored, and counted
+
+  // Both parts of a text.
+  [[nodiscard]] std::pair<std::string_view, std::optional<std::string_view>> parts(size_t nth) const {
+    const JobText& text = texts[nth];
+    if (query) return {*query, text.text};
+    return {text.text, text.pair ? std::optional<std::string_view>(*text.pair) : std::nullopt};
+  }
+};
+
+struct JobRules {
+  const ModelFacts& model;
+  size_t max_batch = 32;
+  bool auto_truncate = true;
+};
 
 using ParseJob = Job (*)(const Json& body, const JobRules& rules);
 
@@ -41,35 +108,5 @@ using ParseJob = Job (*)(const Json& body, const JobRules& rules);
 [[nodiscard]] size_t max_json_values(const JobRules& rules) noexcept;
 // 400 for invalid UTF-8 or JSON, deep nesting, too many values, or anything but an object.
 [[nodiscard]] Json parse_body(std::string_view body, const JsonLimits& limits = {});
-
-// Runs `read` and turns an Error of JsonObject and the like into a 422.
-template <class Read>
-auto refuse_errors(Read&& read) {
-  try {
-    return read();
-  } catch (const Refusal&) {
-    throw;
-  } catch (const Error& error) {
-    throw invalid(error.what(), error.hint());
-  }
-}
-
-// How many top-level fields are unknown here.
-[[nodiscard]] int count_unknown(const Json& body, std::span<const std::string_view> known);
-
-// "exit": strict.
-[[nodiscard]] ExitOptions parse_exit(const Json& value);
-
-// Throws 413 for more texts than allowed, 400 for none.
-void check_batch(size_t texts, const JobRules& rules);
-// A text must not be empty: 400.
-void check_text(std::string_view text, std::string_view field);
-// 422 for a pair if the model was trained on single texts. `two_texts` is how to send two texts that are not a pair.
-void refuse_pairs(const JobRules& rules, std::string_view two_texts);
-// The options that the routes of text-embeddings-inference and our own share: how to cut a text that is too long, what
-// to give as scores, and "exit".
-void read_options(JsonObject& fields, const JobRules& rules, Job& job);
-// The texts of a batch.
-void add_texts(std::vector<std::string>&& texts, std::string_view field, Job& job);
 
 }  // namespace exeunt::serve

@@ -8,7 +8,7 @@
 
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
 namespace {
@@ -19,7 +19,7 @@ constexpr size_t kMaxName = 256;   // bytes of a policy, as clients write it
 
 bool starts_rule(std::string_view text) {
   const std::string_view name = text.substr(0, text.find_first_of(":,"));
-  return std::any_of(kRules.begin(), kRules.end(), [&](const RuleInfo& info) { return info.name == name; });
+  return std::ranges::any_of(kRules, [&](const RuleInfo& info) { return info.name == name; });
 }
 
 // Splits at commas followed by a rule's name: the others belong to a policy, as in "window:0.1,8,bias_1".
@@ -74,14 +74,14 @@ AllowedPolicies AllowedPolicies::exactly(const std::vector<PolicySpec>& policies
     rule.temperature.clear();
     rule.score_temperature.clear();
     std::string text = exeunt::str(rule);
-    const bool known = std::any_of(out.items_.begin(), out.items_.end(), [&](const Item& i) { return i.text == text; });
+    const bool known = std::ranges::any_of(out.items_, [&](const Item& i) { return i.text == text; });
     if (!known) out.items_.push_back({rule, rule, std::move(text)});
   }
   return out;
 }
 
 bool AllowedPolicies::allows(const PolicySpec& policy) const {
-  return std::any_of(items_.begin(), items_.end(), [&](const Item& item) {
+  return std::ranges::any_of(items_, [&](const Item& item) {
     if (policy.rule != item.low.rule) return false;
     for (size_t i = 0; i < policy.params.size(); ++i) {
       // Per-exit thresholds replace the first parameter.
@@ -90,8 +90,8 @@ bool AllowedPolicies::allows(const PolicySpec& policy) const {
     }
     if (policy.per_exit == item.low.per_exit) return true;
     return info_of(policy.rule).per_exit == PerExit::threshold && item.low.per_exit.empty() &&
-           std::all_of(policy.per_exit.begin(), policy.per_exit.end(),
-                       [&](float value) { return between(value, item.low.params[0], item.high.params[0]); });
+           std::ranges::all_of(policy.per_exit,
+                               [&](float value) { return between(value, item.low.params[0], item.high.params[0]); });
   });
 }
 

@@ -8,11 +8,12 @@
 #include <new>
 #include <random>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/files.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"
-#include "exeunt/serve/shadow_engine.h"
+#include "exeunt/serve/shadow.h"
 
 namespace exeunt::serve {
 namespace {
@@ -72,8 +73,8 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int m
                                            : options.served_name;
   if (facts.name.empty()) facts.name = fs::canonical(options.model).filename().string();
   for (char& c : facts.name) {
-    const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-                      c == '_' || c == '-' || (c == '/' && !options.served_name.empty());
+    const bool safe =
+        is_letter_or_digit(c) || c == '.' || c == '_' || c == '-' || (c == '/' && !options.served_name.empty());
     if (!safe) c = '-';
   }
   const ExitLayout& exits = model.exits();
@@ -122,8 +123,8 @@ PolicySettings settings_of(const Resolved& resolved, const ServerOptions& option
   if (settings.entry) settings.entry->certificate = resolved.certificate;
   if (settings.entry && (resolved.certificate || rule == settings.entry->policy)) {
     std::vector<PolicyPoint>& points = settings.entry->points;
-    points.erase(points.begin(), std::find_if(points.begin(), points.end(),
-                                              [&](const PolicyPoint& point) { return point.policy == rule; }));
+    points.erase(points.begin(),
+                 std::ranges::find_if(points, [&](const PolicyPoint& point) { return point.policy == rule; }));
     settings.entry->policy = rule;
   } else if (rule.rule != rule_of<FullRule> || options.policy) {
     settings.chosen = str(rule);

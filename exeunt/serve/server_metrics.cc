@@ -3,9 +3,9 @@
 
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 namespace exeunt::serve {
@@ -80,18 +80,22 @@ void write_shadows(Page& page, const Metrics::Shadows& shadows) {
       page.row(name, fmt::format("policy=\"{}\"", label_value(point.policy)), value(point));
   };
   using Point = Metrics::WatchedPoint;
-  each("shadow_texts_total", "counter", "Texts compared with the reference.", [](const Point& p) { return p.texts; });
+  each("shadow_texts_total", "counter", "Texts compared with the reference.",
+       [](const Point& p) { return p.watch.texts(); });
   each("shadow_disagreements_total", "counter", "Texts whose answer differs from the reference.",
-       [](const Point& p) { return p.disagreements; });
-  each("shadow_losses_total", "counter", "Sum of their losses.", [](const Point& p) { return p.losses; });
+       [](const Point& p) { return p.watch.disagreements(); });
+  each("shadow_losses_total", "counter", "Sum of their losses.", [](const Point& p) { return p.watch.losses(); });
   each("shadow_dropped_total", "counter", "Texts drawn and dropped, because too many were waiting.",
-       [](const Point& p) { return p.dropped; });
+       [](const Point& p) { return p.watch.dropped(); });
   each("risk_upper_bound", "gauge", "The mean loss lies below this with confidence 95 %; NaN while not covered.",
-       [](const Point& p) { return p.upper_bound ? fmt::format("{}", *p.upper_bound) : "NaN"; });
+       [](const Point& p) {
+         const auto bound = p.watch.upper_bound();
+         return bound ? fmt::format("{}", *bound) : "NaN";
+       });
   each("risk_covered", "gauge", "0 while texts that were drawn are dropped.",
-       [](const Point& p) { return p.upper_bound ? 1 : 0; });
+       [](const Point& p) { return p.watch.upper_bound() ? 1 : 0; });
   each("promise_alarm", "gauge", "1 since the mean loss was found to exceed the certified one.",
-       [](const Point& p) { return p.alarm ? 1 : 0; });
+       [](const Point& p) { return p.watch.alarm() ? 1 : 0; });
   page.single("shadow_repeats_total", "counter", "Texts compared before, which do not count again.", shadows.repeats);
   page.single("shadow_pending", "gauge", "Texts drawn and not yet compared.", shadows.pending);
   page.single("shadow_memory_bytes", "gauge", "Weights loaded for shadow runs.", shadows.bytes);
@@ -193,12 +197,7 @@ uint64_t resident_bytes() {
 }
 
 double processor_seconds() {
-  rusage used{};
-  if (::getrusage(RUSAGE_SELF, &used) != 0) return 0;
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
 
 std::string label_value(std::string_view text) {

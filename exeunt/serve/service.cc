@@ -5,9 +5,9 @@
 #include <array>
 #include <set>
 
+#include "exeunt/base/sha256.h"
 #include "exeunt/base/version.h"
 #include "exeunt/policy/policy_text.h"
-#include "exeunt/serve/pages.h"
 
 namespace exeunt::serve {
 namespace {
@@ -26,6 +26,37 @@ bool is_public(const HttpRequest& request) {
     if (request.path == path) return true;
   }
   return request.method == "OPTIONS";
+}
+
+// A file of the playground by its path, with the fields that keep a browser from running anything else.
+std::optional<HttpResponse> playground_page(std::string_view path, std::string_view if_none_match) {
+  struct File {
+    std::string_view path, asset, type;
+    std::string tag = '"' + sha256_hex(serve_asset(asset)).substr(0, 16) + '"';
+  };
+  static const std::array<File, 3> files = {{{"/", "playground.html", "text/html; charset=utf-8"},
+                                             {"/playground.css", "playground.css", "text/css; charset=utf-8"},
+                                             {"/playground.js", "playground.js", "text/javascript; charset=utf-8"}}};
+  if (path == "/favicon.ico") return HttpResponse{.status = 204, .type = {}};  // browsers ask; there is none
+  for (const File& file : files) {
+    if (file.path != path) continue;
+    HttpResponse response;
+    response.type = file.type;
+    response.fields = {{"etag", file.tag},
+                       {"cache-control", "no-cache"},  // revalidated each time, and answered with 304
+                       {"content-security-policy",
+                        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+                        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+                       {"referrer-policy", "no-referrer"},
+                       {"cross-origin-opener-policy", "same-origin"}};
+    if (if_none_match == file.tag) {
+      response.status = 304;
+    } else {
+      response.page = serve_asset(file.asset);
+    }
+    return response;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -134,8 +165,8 @@ void Service::complete_response(HttpResponse& response, const RequestInfo& info)
   response.head_only = info.method == "HEAD";
   if (!info.origin.empty()) {
     const auto& known = options_.access.origins;
-    const bool any = std::find(known.begin(), known.end(), "*") != known.end();
-    if (any || std::find(known.begin(), known.end(), info.origin) != known.end()) {
+    const bool any = std::ranges::find(known, "*") != known.end();
+    if (any || std::ranges::find(known, info.origin) != known.end()) {
       response.fields.emplace_back("access-control-allow-origin", any ? "*" : info.origin);
       response.fields.emplace_back("vary", "Origin");
     }
@@ -194,7 +225,7 @@ Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
                                                                            {"/invocations", parse_predict},
                                                                            {"/rerank", parse_rerank},
                                                                            {"/classify", parse_classify}}};
-  const auto known = std::find_if(posts.begin(), posts.end(), [&](const auto& p) { return p.first == request.path; });
+  const auto known = std::ranges::find_if(posts, [&](const auto& p) { return p.first == request.path; });
   if (post && known != posts.end()) {
     jobs_.start(request, incoming, known->second);
     return std::nullopt;
@@ -231,11 +262,7 @@ Service::Answered Service::route_oip(HttpRequest& request, Incoming& incoming) {
   };
   if (path == "/v2") {
     want(get);
-    OrderedJson out;
-    out["name"] = "exeunt";
-    out["version"] = version();
-    out["extensions"] = OrderedJson::array();
-    return json_page(out);
+    return json_page({{"name", "exeunt"}, {"version", version()}, {"extensions", OrderedJson::array()}});
   }
   if (path == "/v2/health/live" || path == "/v2/health/ready") {
     want(get);
@@ -268,11 +295,7 @@ Service::Answered Service::route_oip(HttpRequest& request, Incoming& incoming) {
 HttpResponse Service::health(bool ready) const {
   if (!healthy()) throw unhealthy();
   if (ready && draining_) throw Refusal(503, ErrorType::unhealthy, "not ready: the server is shutting down");
-  OrderedJson out;
-  out["status"] = "ok";
-  out["live"] = true;
-  out["ready"] = !draining_;
-  return json_page(out);
+  return json_page({{"status", "ok"}, {"live", true}, {"ready", !draining_}});
 }
 
 HttpResponse Service::metrics_page() const {
@@ -379,15 +402,16 @@ HttpResponse Service::info_page() const {
   out["points"] = points;
   out["watched"] = OrderedJson::array();
   for (const Metrics::WatchedPoint& point : shadow_.report().points) {
+    const auto or_null = [](std::optional<double> value) { return value ? OrderedJson(*value) : OrderedJson(); };
     out["watched"].push_back({{"policy", point.policy},
-                              {"certified", point.certified ? OrderedJson(*point.certified) : OrderedJson()},
-                              {"texts", point.texts},
-                              {"losses", point.losses},
-                              {"dropped", point.dropped},
-                              {"covered", point.upper_bound.has_value()},
-                              {"upper_bound", point.upper_bound ? OrderedJson(*point.upper_bound) : OrderedJson()},
+                              {"certified", or_null(point.watch.max_drop())},
+                              {"texts", point.watch.texts()},
+                              {"losses", point.watch.losses()},
+                              {"dropped", point.watch.dropped()},
+                              {"covered", point.watch.upper_bound().has_value()},
+                              {"upper_bound", or_null(point.watch.upper_bound())},
                               {"confidence", PromiseWatch::kConfidence},
-                              {"alarm", point.alarm}});
+                              {"alarm", point.watch.alarm()}});
   }
   HttpResponse response = json_page(out);
   response.body.replace(0, 1, fixed_info_);

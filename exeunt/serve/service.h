@@ -11,6 +11,13 @@
 #include "exeunt/serve/access_control.h"
 #include "exeunt/serve/jobs.h"
 
+namespace exeunt {
+
+// A file of web/ built into the server by cmake/embed.cmake: "playground.html", "openapi.json"; empty if there is none.
+[[nodiscard]] std::string_view serve_asset(std::string_view name) noexcept;
+
+}  // namespace exeunt
+
 namespace exeunt::serve {
 
 struct ServiceOptions {

@@ -13,9 +13,8 @@
 
 #include "exeunt/engine/engine.h"
 #include "exeunt/serve/access_log.h"
-#include "exeunt/serve/job.h"
+#include "exeunt/serve/protocols.h"
 #include "exeunt/serve/server_metrics.h"
-#include "exeunt/text/tokenizer.h"
 
 namespace exeunt::serve {
 

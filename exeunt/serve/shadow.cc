@@ -3,8 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <thread>
 #include <utility>
 
+#include <boost/asio/post.hpp>
+#include <sys/resource.h>
+
+#include "exeunt/base/error.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/trace.h"
 
@@ -49,7 +55,8 @@ void Shadow::enqueue(const ActiveRequest& request, size_t nth, std::optional<siz
     sample->job.truncate_left = request.job.truncate_left;
     sample->job.texts.push_back(text);
     sample->early = request.outcomes[nth].answer.evidence;
-    thread_->submit([this, sample] { context_.post_or_wait([this, done = compare(*sample)] { finish(done); }); });
+    boost::asio::post(*thread_,
+                      [this, sample] { context_.post_or_wait([this, done = compare(*sample)] { finish(done); }); });
   } catch (const std::bad_alloc&) {
     return drop(point);
   }
@@ -72,8 +79,7 @@ Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
     out.kept = pass.kept;
     out.hash = row_hash_of(text.ids);
     const auto finite = [](float value) { return std::isfinite(value); };
-    if (!pass.logits.empty() && std::all_of(pass.logits.begin(), pass.logits.end(), finite))
-      out.loss = loss(sample.early, pass.logits);
+    if (!pass.logits.empty() && std::ranges::all_of(pass.logits, finite)) out.loss = loss(sample.early, pass.logits);
   });
   return out;
 }
@@ -124,17 +130,90 @@ Metrics::Shadows Shadow::report() const {
                        .repeats = repeats_,
                        .processor_seconds = processor_seconds_};
   for (size_t i = 0; i < watches_.size(); ++i) {
-    const PromiseWatch& watch = watches_[i];
-    out.points.push_back({.policy = str(policies_.point(i).spec),
-                          .certified = watch.max_drop(),
-                          .texts = watch.texts(),
-                          .disagreements = watch.disagreements(),
-                          .dropped = watch.dropped(),
-                          .losses = watch.losses(),
-                          .upper_bound = watch.covered() ? std::optional(watch.upper_bound()) : std::nullopt,
-                          .alarm = watch.alarm()});
+    out.points.push_back({.policy = str(policies_.point(i).spec), .watch = watches_[i]});
   }
   return out;
+}
+
+namespace {
+
+// Runs `work` on a new thread of low priority, which the threads that it starts inherit. Waits for it,
+// and throws what it throws.
+template <class Work>
+void run_at_low_priority(const Work& work) {
+  std::exception_ptr failure;
+  std::thread([&] {
+    (void)::setpriority(PRIO_PROCESS, 0, 19);  // on Linux, 0 is this thread alone
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+std::vector<float> last_exit(const Engine::FullPass& pass, int outputs) {
+  return {pass.logits.end() - outputs, pass.logits.end()};
+}
+
+void require_finite(const Engine::FullPass& pass) {
+  for (const auto* values : {&pass.logits, &pass.lte, &pass.ramp}) {
+    const auto finite = [](float value) { return std::isfinite(value); };
+    if (!std::ranges::all_of(*values, finite)) throw Error(Code::failure, "the model's outputs are not finite");
+  }
+}
+
+}  // namespace
+
+double loss_range(const Certificate* certificate, const ModelFacts& model) {
+  if (model.problem != Problem::regression) return 0;
+  const bool certified = certificate != nullptr && certificate->range.size() == 2;
+  const double range = certified ? certificate->range[1] - certificate->range[0] : model.range_width();
+  if (range > 0) return range;
+  throw Error(Code::usage, "--shadow: neither the certificate nor the model has a range of values to measure losses by",
+              "certify the model with 'exeunt calibrate' first (its --range LOW,HIGH names the range), or leave "
+              "--shadow out");
+}
+
+ShadowEngine::ShadowEngine(const Checkpoint& model, Engine& served, const ShadowEngineOptions& options)
+    : served_(served), reference_is_fp32_(options.reference == LossReference::fp32) {
+  if (!options.log.empty()) log_.emplace(options.log, options.log_head);
+  if (served.precision() == Precision::fp32 || !(reference_is_fp32_ || log_)) return;
+  run_at_low_priority([&] {  // its thread inherits that
+    fp32_ = std::make_unique<Engine>(
+        model, EngineOptions{
+                   .device = options.device, .precision = Precision::fp32, .threads = 1, .kernels = options.kernels});
+  });
+}
+
+ShadowPass ShadowEngine::pass(const Encoding& text, uint64_t dropped) {
+  const Engine::FullPass fp32 = fp32_ ? fp32_->full_pass(text) : Engine::FullPass{};
+  const Engine::FullPass served = runs_served() ? served_.full_pass(text) : Engine::FullPass{};
+  require_finite(fp32);
+  require_finite(served);
+  const int outputs = served_.exits().outputs;
+  ShadowPass out{.logits = last_exit(fp32_ && reference_is_fp32_ ? fp32 : served, outputs),
+                 .processor_seconds = fp32.processor_seconds + served.processor_seconds};
+  if (!log_) return out;
+  out.kept = log_->write({.row_hash = hash_text(row_hash_of(text.ids)),
+                          .tokens = static_cast<int>(text.ids.size()),
+                          .logits = served.logits,
+                          .lte = served.lte,
+                          .ramp = served.ramp,
+                          .reference = last_exit(fp32_ ? fp32 : served, outputs),
+                          .dropped = dropped});
+  return out;
+}
+
+double ShadowEngine::relative_cost(const Encoding& text) {
+  const auto cost = [&](Engine& engine) {
+    (void)engine.full_pass(text);  // the first one also fills caches
+    const double before = processor_seconds();
+    (void)engine.full_pass(text);
+    return std::max(processor_seconds() - before, 1e-6);
+  };
+  return (fp32_ ? cost(*fp32_) / cost(served_) : 0) + (runs_served() ? 1 : 0);
 }
 
 }  // namespace exeunt::serve

@@ -104,7 +104,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocab
     id_limit_ = std::max(id_limit_, given + 1);
   }
   // If two tokens are equal after normalisation, the last one wins; special tokens come before the others.
-  std::stable_sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.special > b.special; });
+  std::ranges::stable_sort(tokens, [](const auto& a, const auto& b) { return a.special > b.special; });
   tokens_ = std::move(tokens);
   for (size_t i = 0; i < tokens_.size(); ++i) by_id_.emplace(*tokens_[i].id, i);
   build(raw_, false, normalizer);

@@ -11,8 +11,8 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/secret_hash.h"
 #include "exeunt/base/utf8.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/pipeline.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -227,8 +227,7 @@ void ByteBpeModel::encode(std::string_view word, Scratch& scratch) const {
 bool ByteBpeModel::start(std::string_view word, Scratch& scratch) const {
   std::vector<Scratch::Symbol>& symbols = scratch.symbols;
   symbols.clear();
-  const bool complete =
-      std::all_of(word.begin(), word.end(), [&](char c) { return bytes_[static_cast<uint8_t>(c)] >= 0; });
+  const bool complete = std::ranges::all_of(word, [&](char c) { return bytes_[static_cast<uint8_t>(c)] >= 0; });
   scratch.written.clear();
   std::optional<Scratch::Symbol> unknown;
   for (size_t i = 0; i < word.size(); ++i) {
@@ -255,7 +254,7 @@ bool ByteBpeModel::start(std::string_view word, Scratch& scratch) const {
 void ByteBpeModel::add_missing(uint8_t byte, Scratch& scratch, std::optional<Scratch::Symbol>& unknown) const {
   const std::string text = written(byte);
   const auto fallback = [&](char c) { return fallback_[static_cast<uint8_t>(c)]; };
-  if (options_.byte_fallback && std::all_of(text.begin(), text.end(), [&](char c) { return fallback(c) >= 0; })) {
+  if (options_.byte_fallback && std::ranges::all_of(text, [&](char c) { return fallback(c) >= 0; })) {
     for (const char c : text) scratch.symbols.push_back({fallback(c), 1, 0, 0});
     return;
   }
@@ -279,7 +278,7 @@ void ByteBpeModel::merge_short(Scratch& scratch) const {
   ranks.resize(symbols.size());
   for (size_t i = 0; i < symbols.size(); ++i) ranks[i] = rank_at(i);
   for (;;) {
-    const auto best = static_cast<size_t>(std::min_element(ranks.begin(), ranks.end()) - ranks.begin());
+    const auto best = static_cast<size_t>(std::ranges::min_element(ranks) - ranks.begin());
     if (best == ranks.size() || ranks[best] == kNone) return;
     symbols[best].id = find(symbols[best].id, symbols[best + 1].id)->result;
     symbols[best].size += symbols[best + 1].size;

@@ -38,8 +38,7 @@ struct ByteTrie::Builder {
         continue;
       }
       const uint32_t base = place ^ bytes.front();
-      const bool fits =
-          std::all_of(bytes.begin(), bytes.end(), [&](uint8_t byte) { return nodes[base ^ byte].parent == kFree; });
+      const bool fits = std::ranges::all_of(bytes, [&](uint8_t byte) { return nodes[base ^ byte].parent == kFree; });
       if (fits) return base;
       // Crowded blocks are given up after a while: a bounded search keeps the build linear.
       if (++tries % 1024 == 0) open = std::max(open, place);
@@ -77,8 +76,7 @@ ByteTrie::ByteTrie(std::span<const std::string_view> keys) {
   Builder builder{keys, {}, {}};
   builder.order.resize(keys.size());
   std::iota(builder.order.begin(), builder.order.end(), 0U);
-  std::stable_sort(builder.order.begin(), builder.order.end(),
-                   [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
+  std::ranges::stable_sort(builder.order, [&](uint32_t a, uint32_t b) { return keys[a] < keys[b]; });
   builder.grow(256);
   builder.nodes[kRoot].parent = kFree - 1;  // taken, and no node's child
   std::vector<Row> todo{{kRoot, 0, static_cast<uint32_t>(keys.size()), 0}};

@@ -126,7 +126,7 @@ std::optional<std::pair<std::string_view, size_t>> Charsmap::find_longest(std::s
 }
 
 bool Charsmap::touches_ascii(std::string_view text) const noexcept {
-  return std::any_of(text.begin(), text.end(), [&](char c) {
+  return std::ranges::any_of(text, [&](char c) {
     const auto byte = static_cast<uint8_t>(c);
     return byte < 0x80 && (ascii_[byte] || c == '\r');
   });

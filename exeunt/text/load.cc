@@ -7,7 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/text/families.h"
+#include "exeunt/text/tokenizer_json.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -44,11 +44,11 @@ fs::path find_spiece_model(const fs::path& folder) {
     if (entry.path().extension() == ".model" && entry.is_regular_file()) found.push_back(entry.path());
   }
   for (const char* name : {"spiece.model", "30k-clean.model"}) {
-    const auto known = std::find(found.begin(), found.end(), folder / name);
+    const auto known = std::ranges::find(found, folder / name);
     if (known != found.end()) return *known;
   }
   if (found.size() <= 1) return found.empty() ? fs::path() : found.front();
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   throw Error(Code::bad_file,
               fmt::format("{}: got {} and {}, want one tokenizer model", folder.string(), found[0].filename().string(),
                           found[1].filename().string()),

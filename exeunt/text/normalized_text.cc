@@ -59,7 +59,7 @@ bool is_ascii(std::string_view text) noexcept {
 
 size_t count_code_points(std::string_view text) noexcept {
   return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80U; }));
+      std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80U; }));
 }
 
 }  // namespace exeunt

@@ -64,7 +64,7 @@ Template read_template(const Json& list, const Json& specials, const std::string
 }
 
 bool uses(const Template& pieces, Piece kind) {
-  return std::any_of(pieces.begin(), pieces.end(), [&](const TemplatePiece& piece) { return piece.kind == kind; });
+  return std::ranges::any_of(pieces, [&](const TemplatePiece& piece) { return piece.kind == kind; });
 }
 
 void read_templates(JsonObject& object, PostProcessor& post) {

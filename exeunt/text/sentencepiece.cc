@@ -13,8 +13,8 @@
 #include "exeunt/base/secret_hash.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/charsmap.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/pipeline.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -179,8 +179,7 @@ void check_spiece_vocab(const SpieceModel& model, std::string_view text, const s
 }
 
 int32_t find_piece(const SpieceModel& model, const std::string& text, const std::string& where) {
-  const auto found = std::find_if(model.pieces.begin(), model.pieces.end(),
-                                  [&](const SentencePiece& piece) { return piece.text == text; });
+  const auto found = std::ranges::find_if(model.pieces, [&](const SentencePiece& piece) { return piece.text == text; });
   if (found == model.pieces.end()) throw_bad_file(where, "the model has no piece '{}', a special token", text);
   return static_cast<int32_t>(found - model.pieces.begin());
 }
@@ -332,7 +331,7 @@ std::vector<WordToken> SentencePieceModel::encode(std::string_view normalized) c
       out.push_back({last.id, last.start, static_cast<uint32_t>(end)});
     }
   }
-  std::reverse(out.begin(), out.end());
+  std::ranges::reverse(out);
   return out;
 }
 

@@ -59,7 +59,7 @@ class ConfigReader {
   // added_tokens.json of old folders: tokens and ids, no flags.
   void read_ids(const ReadPath& path) {
     auto tokens = read_token_ids(read_json(path, size_t{1} << 26), path.string());
-    std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    std::ranges::sort(tokens, [](const auto& a, const auto& b) { return a.second < b.second; });
     for (auto& [content, id] : tokens) added_.add({.content = std::move(content), .id = id});
   }
 

@@ -12,9 +12,9 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/charsmap.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/pipeline.h"
 #include "exeunt/text/sentencepiece.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -221,7 +221,7 @@ void UnigramModel::trace_back(std::string_view word, Scratch& scratch) const {
     end = unknown_end = last.start;
   }
   write_unknown();
-  std::reverse(out.begin(), out.end());
+  std::ranges::reverse(out);
 }
 
 // A run of unknown characters may equal a piece after all, including the unknown piece itself.
@@ -232,7 +232,7 @@ void UnigramModel::add_unknown(std::string_view word, uint32_t begin, uint32_t e
     return;
   }
   const auto has_piece = [&](char c) { return bytes_[static_cast<uint8_t>(c)] >= 0; };
-  if (!options_.byte_fallback || !std::all_of(text.begin(), text.end(), has_piece)) {
+  if (!options_.byte_fallback || !std::ranges::all_of(text, has_piece)) {
     out.push_back({options_.unknown, begin, end});
     return;
   }

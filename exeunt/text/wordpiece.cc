@@ -10,8 +10,8 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/utf8.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/pipeline.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -237,7 +237,7 @@ bool has_capitals(const Vocabulary& vocabulary) {
   for (int32_t id = 0; id < vocabulary.id_limit(); ++id) {
     const std::string_view token = vocabulary.token(id);
     const bool bracketed = token.starts_with('[') && token.ends_with(']');
-    if (!bracketed && std::any_of(token.begin(), token.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) return true;
+    if (!bracketed && std::ranges::any_of(token, [](char c) { return c >= 'A' && c <= 'Z'; })) return true;
   }
   return false;
 }

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "exeunt/base/error.h"
-#include "exeunt/model/layout.h"
 #include "exeunt/model/positions.h"
+#include "exeunt/model/spec.h"
 #include "exeunt/train/gradient.h"
 #include "exeunt/train/torch_compat.h"
 

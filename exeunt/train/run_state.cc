@@ -8,7 +8,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/ordered_json.h"
+#include "exeunt/base/json.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/train/torch_compat.h"
 

@@ -7,7 +7,7 @@
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/auto_flags.h"
 #include "lab/papers/policy_flags.h"
-#include "lab/tensorflow/tf_bundle.h"
+#include "lab/tensorflow/tf_names.h"
 
 namespace exeunt::apps {
 namespace {
@@ -47,7 +47,7 @@ void replace(CommandLine& line, const char* name, void (*add)(CommandLine&)) {
 }  // namespace
 
 Extensions lab_extensions() {
-  return {.read_tensorflow = read_tf_checkpoint,
+  return {.read_tensorflow = read_tf_model,
           .add_score_flags = add_compat_flag,
           .policy_of_keys = policy_of_keys,
           .keys_help = "; or ELBERT's keys: thres_name=, exit_thres=, cnt_thres=, margin=, range_tmp="};

@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/gunzip.h"
 #include "exeunt/base/json.h"
 #include "lab/built_in.h"
 

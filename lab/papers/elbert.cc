@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/model/config.h"
@@ -182,7 +183,7 @@ ElbertTraining elbert_training(const Json& config, const std::string& where) {
     const std::string groups = fmt::format("groups:{}", heads->heads);
     out.set.push_back(fmt::format("heads.classifier={}", heads->heads > 1 ? groups : "shared"));
     out.set.push_back(fmt::format("heads.pooler={}", heads->heads > 1 && !heads->shared_pooler ? groups : "shared"));
-    out.set.push_back(fmt::format("heads.pool_input={}", name_of(heads->input)));
+    out.set.push_back(fmt::format("heads.pool_input={}", word_of(heads->input)));
     if (heads->inner) out.set.push_back(fmt::format("heads.inner={}", fields.integer("fc_size2", 1, kMaxHidden)));
     if (heads->rule) out.set.push_back(fmt::format("policy={}", config_policy(*heads->rule, 0)));
     const int64_t width = fields.integer_or("fc_size1", 1, kMaxHidden, hidden);

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exeunt/base/crc.h"
+#include "exeunt/base/gunzip.h"
 #include "exeunt/base/tensor.h"
 
 namespace exeunt {

@@ -8,8 +8,8 @@
 #include <span>
 #include <string_view>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/gunzip.h"
 
 namespace exeunt {
 

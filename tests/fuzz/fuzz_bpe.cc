@@ -6,7 +6,7 @@
 
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/byte_bpe.h"
-#include "exeunt/text/families.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fuzz/encode.h"
 #include "tests/fuzz/fuzz.h"
 

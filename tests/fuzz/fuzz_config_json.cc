@@ -7,8 +7,8 @@
 #include "exeunt/model/config.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exits_file.h"
-#include "exeunt/model/layout.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/model/spec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace exeunt {

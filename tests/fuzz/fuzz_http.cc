@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes of a connection: cut into requests, whose bodies every protocol reads. The first byte says how the rest is
 // cut into reads, which must change nothing.
+#include "exeunt/serve/access_log.h"
 #include "exeunt/serve/framing.h"
 #include "exeunt/serve/protocols.h"
-#include "exeunt/serve/trace_context.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace exeunt::serve {

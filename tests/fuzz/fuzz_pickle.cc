@@ -4,7 +4,7 @@
 #include <array>
 
 #include "exeunt/model/pickle.h"
-#include "exeunt/model/torch_tensors.h"
+#include "exeunt/model/torch_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/touch.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as a spiece.model; what is accepted must tokenize any text, its own bytes among them.
-#include "exeunt/text/families.h"
 #include "exeunt/text/sentencepiece.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fuzz/encode.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes as tokenizer.json of any family. What is accepted must tokenize: ids within the vocabulary, lists of one
 // length, no more tokens than asked for, and the same answer twice.
-#include "exeunt/text/families.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

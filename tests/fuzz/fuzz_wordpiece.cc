@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "exeunt/base/utf8.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/normalized_text.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "exeunt/text/wordpiece.h"
 #include "tests/fuzz/fuzz.h"
 

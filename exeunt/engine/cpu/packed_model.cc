@@ -16,8 +16,8 @@
 #include "exeunt/engine/backend.h"
 #include "exeunt/engine/formulas.h"
 #include "exeunt/engine/memory_parts.h"
-#include "exeunt/model/layout.h"
 #include "exeunt/model/schema.h"
+#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace {

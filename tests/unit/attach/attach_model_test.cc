@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/base/crc.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/gunzip.h"
 #include "exeunt/base/json.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/classifier.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/base/crc.h"
-
 #include <string_view>
 
 #include <gtest/gtest.h>
+
+#include "exeunt/base/gunzip.h"
 
 namespace exeunt {
 namespace {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/base/json.h"
 
-#include "exeunt/base/ordered_json.h"
 #include "tests/fixtures/growth.h"
 #include "tests/fixtures/scratch.h"
 

@@ -2,7 +2,7 @@
 #include "exeunt/eval/policy_times.h"
 
 #include "exeunt/eval/bench.h"
-#include "exeunt/model/shapes.h"
+#include "exeunt/model/family.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 

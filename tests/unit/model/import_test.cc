@@ -18,8 +18,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-Checkpoint import(Builder& builder, const Json& config, NameStyle style = NameStyle::torch) {
-  return import_checkpoint({.tensors = builder.set(), .style = style, .config = config});
+Checkpoint import(Builder& builder, const Json& config) {
+  return import_checkpoint({.tensors = builder.set(), .config = config});
 }
 
 Error import_refusal(Builder& builder, const Json& config) {

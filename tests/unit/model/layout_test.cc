@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/layout.h"
-
 #include <functional>
 
+#include "exeunt/model/spec.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/model/tiny.h"
 

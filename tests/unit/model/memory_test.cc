@@ -14,8 +14,8 @@
 #include "exeunt/model/manifest.h"
 #include "exeunt/model/profile.h"
 #include "exeunt/model/torch_file.h"
-#include "exeunt/model/weights.h"
 #include "lab/tensorflow/tf_bundle.h"
+#include "lab/tensorflow/tf_names.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/repeated.h"
 #include "tests/fixtures/scratch.h"
@@ -149,9 +149,7 @@ TEST_F(Memory, LargestConfigurationsStayWithinLimit) {
       {"config.json", [](const auto& path) { (void)parse_config(read_json(path), "c"); }},
       {"exits.json", [](const auto& path) { (void)parse_exits(read_json(path), ModelSpec{}, "e"); }},
       {"profile.json", [](const auto& path) { (void)read_profile(path, 12); }},
-      {"model.safetensors.index.json", [](const auto& path) {
-         (void)read_weights({WeightsKind::safetensors_index, path, path.parent_path()});
-       }}};
+      {"model.safetensors.index.json", [](const auto& path) { (void)Checkpoint::open(path.string()); }}};
   for (const auto& [what, content] : contents) {  // one reader for all of them
     const auto& [name, read] = formats.front();
     expect_within(fmt::format("{}: {}", name, what).c_str(), name, content, read);
@@ -254,7 +252,7 @@ TEST_F(Memory, ModelIsConvertedWithoutCopy) {
     ASSERT_GT(size, uintmax_t{64} << 20);  // else a copy would go unseen
     const std::filesystem::path out = scratch.path() / "out";
     const long grown =
-        peak_growth([&] { (void)write_exeunt_folder(open_checkpoint(scratch.path(), {}, read_tf_checkpoint), out); });
+        peak_growth([&] { (void)write_exeunt_folder(open_checkpoint(scratch.path(), {}, read_tf_model), out); });
     EXPECT_TRUE(std::filesystem::exists(out)) << google;
     EXPECT_GE(grown, 0) << google;
     EXPECT_LE(grown, static_cast<long>(size >> 10) + kAllowance / 4) << google;  // less than one of the two matrices

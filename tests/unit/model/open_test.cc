@@ -2,9 +2,9 @@
 // From what the user types to a checkpoint: every kind of folder, and what is said about folders that are none.
 #include <cstdlib>
 
+#include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/base/unknown.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/torch_file.h"
@@ -85,6 +85,17 @@ TEST(Open, ReadsPyTorchFilesAloneAndAsShards) {
   const Checkpoint sharded = Checkpoint::open(scratch.path());
   EXPECT_EQ(weights_sha256(sharded), weights_sha256(whole));
   EXPECT_TRUE(sharded.exits().last_ramp.has_value());
+}
+
+TEST(Open, RejectsGitLfsPointers) {
+  const Scratch scratch;
+  scratch.write("config.json", others::config("bert").dump());
+  for (const std::string name : {"model.safetensors", "pytorch_model.bin"}) {
+    scratch.write(name, "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n");
+    const Error error = open_refusal(scratch.path() / name);
+    EXPECT_THAT(error.what(), HasSubstr("Git LFS pointer"));
+    EXPECT_THAT(error.hint(), HasSubstr("git lfs pull"));
+  }
 }
 
 TEST(Open, FindsAModelInTheHubsCache) {

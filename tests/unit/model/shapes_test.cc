@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/model/shapes.h"
-
 #include <map>
 
 #include "exeunt/model/config.h"
 #include "exeunt/model/cost.h"
+#include "exeunt/model/family.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

@@ -94,10 +94,6 @@ TEST(TorchFile, TensorsOutliveReader) {
 TEST(TorchFile, RejectsOtherFiles) {
   EXPECT_THAT(file_message(""), HasSubstr("f: no PyTorch file"));
   EXPECT_THAT(file_message("hello, world, this is text"), HasSubstr("f: no PyTorch file"));
-  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
-  const Error lfs = error_of([&] { (void)parse_torch(bytes_of(pointer), "f"); });
-  EXPECT_THAT(lfs.what(), HasSubstr("Git LFS pointer"));
-  EXPECT_THAT(lfs.hint(), HasSubstr("git lfs pull"));
   EXPECT_EQ(error_of([] { (void)read_torch("no/such/file.bin"); }).code(), Code::bad_file);
   EXPECT_THAT(error_of([] { (void)parse_torch_legacy(bytes_of("PK\3\4"), "f"); }).what(), HasSubstr("no PyTorch file"));
 }

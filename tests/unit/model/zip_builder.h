@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/base/crc.h"
+#include "exeunt/base/gunzip.h"
 
 namespace exeunt {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
 namespace {

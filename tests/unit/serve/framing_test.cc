@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/framing.h"
 
-#include "exeunt/serve/head_check.h"
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/http_message.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt::serve {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/serve/head_check.h"
-
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/framing.h"
+#include "exeunt/serve/http_message.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/serve/smuggling.h"
 

@@ -2,8 +2,8 @@
 // Bodies in and out, by protocol. Examples named "document" are from the protocols' specifications.
 #include <map>
 
+#include "exeunt/serve/active_request.h"
 #include "exeunt/serve/protocols.h"
-#include "exeunt/serve/render.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt::serve {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/served_policies.h"
 
-#include "exeunt/serve/refusal.h"
+#include "exeunt/serve/http_message.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/serve/fake_engine.h"
 

@@ -3,7 +3,6 @@
 
 #include <random>
 
-#include "exeunt/serve/shadow_engine.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/serve/fake_engine.h"
 
@@ -62,9 +61,9 @@ class TestShadow : public FakeContext {
     while (policies_.level() < 1) policies_.adapt(now += 25ms, 1.0);
   }
   Metrics::Shadows report() const { return shadow_->report(); }
-  Metrics::WatchedPoint point(size_t nth = 0) const { return report().points.at(nth); }
+  PromiseWatch point(size_t nth = 0) const { return report().points.at(nth).watch; }
   bool until_watched(uint64_t texts, size_t nth = 0) {
-    return until([&] { return point(nth).texts == texts && report().pending == 0; });
+    return until([&] { return point(nth).texts() == texts && report().pending == 0; });
   }
   Shadow& shadow() { return *shadow_; }
   ServedPolicies& policies() { return policies_; }
@@ -82,17 +81,18 @@ TEST(Shadow, SamplesTextsAtRandom) {
   TestShadow test({.share = 0.25, .seed = 7});
   for (int i = 0; i < 500; ++i) test.sample({"dx", "ab", "ab", "ab"});
   ASSERT_TRUE(test.until([&] { return test.report().pending == 0; }));
-  const Metrics::WatchedPoint point = test.point();
-  EXPECT_EQ(point.dropped, 0U);
-  EXPECT_NEAR(static_cast<double>(point.texts), 500, 4 * std::sqrt(2000 * 0.25 * 0.75));
-  EXPECT_NEAR(static_cast<double>(point.disagreements), 125, 4 * std::sqrt(500 * 0.25 * 0.75));
+  const PromiseWatch point = test.point();
+  EXPECT_EQ(point.dropped(), 0U);
+  EXPECT_NEAR(static_cast<double>(point.texts()), 500, 4 * std::sqrt(2000 * 0.25 * 0.75));
+  EXPECT_NEAR(static_cast<double>(point.disagreements()), 125, 4 * std::sqrt(500 * 0.25 * 0.75));
   TestShadow same({.share = 0.25, .seed = 7}), other({.share = 0.25, .seed = 8});
   for (TestShadow* each : {&same, &other}) {
     for (int i = 0; i < 500; ++i) each->sample({"dx", "ab", "ab", "ab"});
     ASSERT_TRUE(each->until([&] { return each->report().pending == 0; }));
   }
-  EXPECT_EQ(same.point().disagreements, point.disagreements);
-  EXPECT_NE(std::pair(other.point().texts, other.point().disagreements), std::pair(point.texts, point.disagreements));
+  EXPECT_EQ(same.point().disagreements(), point.disagreements());
+  EXPECT_NE(std::pair(other.point().texts(), other.point().disagreements()),
+            std::pair(point.texts(), point.disagreements()));
 }
 
 TEST(Shadow, SkipsTextsNotDecidedByPolicy) {
@@ -109,15 +109,15 @@ TEST(Shadow, CountsDroppedTextsAsNotCovered) {
   TestShadow test;
   test.reference().hold(true);
   test.sample(std::vector<std::string>(Shadow::kMaxPending, "ab"));
-  EXPECT_TRUE(test.point().upper_bound.has_value());
+  EXPECT_TRUE(test.point().upper_bound().has_value());
   test.sample({"ab", "ab", "ab"});
-  EXPECT_EQ(test.point().dropped, 3U);
+  EXPECT_EQ(test.point().dropped(), 3U);
   EXPECT_EQ(test.report().pending, Shadow::kMaxPending);
-  EXPECT_FALSE(test.point().upper_bound.has_value());
+  EXPECT_FALSE(test.point().upper_bound().has_value());
   test.reference().hold(false);
   ASSERT_TRUE(test.until_watched(Shadow::kMaxPending));
-  ASSERT_TRUE(test.point().upper_bound.has_value());
-  EXPECT_GT(*test.point().upper_bound, 3.0 / (Shadow::kMaxPending + 3));  // what was dropped counts as lost
+  ASSERT_TRUE(test.point().upper_bound().has_value());
+  EXPECT_GT(*test.point().upper_bound(), 3.0 / (Shadow::kMaxPending + 3));  // what was dropped counts as lost
   test.sample({"ab"});
   ASSERT_TRUE(test.until_watched(Shadow::kMaxPending + 1));
   EXPECT_EQ(test.reference().dropped(), 3U);  // the log learns of them with the next text
@@ -130,7 +130,7 @@ TEST(Shadow, LimitsBytesOfPendingTexts) {
   TestShadow test;
   test.reference().hold(true);
   for (int i = 0; i < 20; ++i) test.sample({std::string(1 << 20, 'a')});
-  EXPECT_EQ(test.point().dropped, 4U);
+  EXPECT_EQ(test.point().dropped(), 4U);
   EXPECT_EQ(test.report().pending, Shadow::kMaxPendingBytes >> 20);
 }
 
@@ -139,7 +139,7 @@ TEST(Shadow, AlarmIsLoggedOnceAndTightensIfConfigured) {
     TestShadow test({.tighten = tighten});
     test.sample(std::vector<std::string>(12, "dx"));
     ASSERT_TRUE(test.until_watched(12));
-    EXPECT_TRUE(test.point().alarm);  // all of twelve, where 1 % was promised
+    EXPECT_TRUE(test.point().alarm());  // all of twelve, where 1 % was promised
     EXPECT_EQ(str(test.policies().current()->spec), tighten ? "full" : "entropy:0.1");
     EXPECT_THAT(test.log(), testing::HasSubstr(tighten ? "action=\"served no more\"" : "action=none"));
     EXPECT_THAT(test.log(), testing::HasSubstr("policy=entropy:0.1 certified=0.01 mean_loss=1.0000"));
@@ -161,7 +161,7 @@ TEST(Shadow, LogIncludesTextsAtFullDepth) {
   test.sample({"dx"});
   ASSERT_TRUE(test.until([&] { return test.report().pending == 0; }));
   EXPECT_EQ(test.reference().runs(), 13);
-  EXPECT_EQ(test.point().texts, 12U);
+  EXPECT_EQ(test.point().texts(), 12U);
 }
 
 // 1.5 % of answers differ: too many for the default's 1 %, and kept by the 2 % of the point under load.
@@ -176,15 +176,15 @@ TEST(Shadow, WatchesEachPointByItsOwnEpsilon) {
   };
   TestShadow idle({.tighten = true, .max_drop = 0.02}), loaded({.tighten = true, .max_drop = 0.02});
   ASSERT_TRUE(answer(idle, 1));
-  EXPECT_TRUE(idle.point(0).alarm);
-  EXPECT_EQ(idle.point(1).texts, 0U);
+  EXPECT_TRUE(idle.point(0).alarm());
+  EXPECT_EQ(idle.point(1).texts(), 0U);
   loaded.move_to_level_1();
   ASSERT_TRUE(answer(loaded, 1));
-  EXPECT_EQ(loaded.point(0).texts, 0U);
-  EXPECT_EQ(loaded.point(1).texts, 20'000U);
-  EXPECT_FALSE(loaded.point(1).alarm);
-  EXPECT_EQ(loaded.point(1).certified, 0.02);
-  EXPECT_LT(*loaded.point(1).upper_bound, 0.02);
+  EXPECT_EQ(loaded.point(0).texts(), 0U);
+  EXPECT_EQ(loaded.point(1).texts(), 20'000U);
+  EXPECT_FALSE(loaded.point(1).alarm());
+  EXPECT_EQ(loaded.point(1).max_drop(), 0.02);
+  EXPECT_LT(*loaded.point(1).upper_bound(), 0.02);
   EXPECT_EQ(str(loaded.policies().current()->spec), "entropy:0.2");
 }
 
@@ -194,7 +194,7 @@ TEST(Shadow, CountsDistinctTextsOnce) {
     test.sample({"dx", "dx", "dx", "ab"});
     ASSERT_TRUE(test.until_watched(distinct ? 2 : 4));
     EXPECT_EQ(test.report().repeats, distinct ? 2U : 0U);
-    EXPECT_EQ(test.point().disagreements, distinct ? 1U : 3U);
+    EXPECT_EQ(test.point().disagreements(), distinct ? 1U : 3U);
   }
 }
 
@@ -202,14 +202,14 @@ TEST(Shadow, ComparesLabelSetsWithReference) {
   TestShadow test({.multi_label = true});
   test.sample({"ab", "dx"});  // the second is another one by the reference
   ASSERT_TRUE(test.until_watched(2));
-  EXPECT_EQ(test.point().disagreements, 1U);
+  EXPECT_EQ(test.point().disagreements(), 1U);
 }
 
 TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
   TestShadow test({.range = 5});
   test.sample({"ab"});  // 0.25 early, 1 by the reference
   ASSERT_TRUE(test.until_watched(1));
-  EXPECT_DOUBLE_EQ(test.point().losses, 0.75 / 5);
+  EXPECT_DOUBLE_EQ(test.point().losses(), 0.75 / 5);
 }
 
 TEST(Shadow, RejectsRegressionWithoutRange) {
@@ -231,8 +231,8 @@ TEST(Shadow, CountsFailedComparisonAsDropped) {
   test.sample({"ab"});
   ASSERT_TRUE(test.until_watched(1));
   EXPECT_EQ(test.reference().runs(), 2);
-  EXPECT_EQ(test.point().disagreements, 0U);
-  EXPECT_EQ(test.point().dropped, 1U);
+  EXPECT_EQ(test.point().disagreements(), 0U);
+  EXPECT_EQ(test.point().dropped(), 1U);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/text/families.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

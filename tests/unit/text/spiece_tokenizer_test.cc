@@ -6,8 +6,8 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/sentencepiece.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

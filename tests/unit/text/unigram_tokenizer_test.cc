@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/base/files.h"
-#include "exeunt/text/families.h"
 #include "exeunt/text/sentencepiece.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {

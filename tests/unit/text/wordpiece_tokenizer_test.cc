@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "exeunt/text/families.h"
+#include "exeunt/text/tokenizer_json.h"
 #include "tests/fixtures/growth.h"
 #include "tests/fixtures/scratch.h"
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "tests/unit/engine/cpu/kernel_cases.h"
 
@@ -48,7 +49,7 @@ std::vector<Way> ways(const Kernels& table, Precision precision) {
 
 std::string describe(Precision precision, const Way& way, const ProductShape& shape) {
   return std::string(name_of(precision)) + ", finish " + std::to_string(static_cast<int>(way.finish)) + " " +
-         std::string(name_of(way.activation)) + " next " + std::string(name_of(way.next)) + ": " +
+         std::string(word_of(way.activation)) + " next " + std::string(name_of(way.next)) + ": " +
          testing::PrintToString(shape);
 }
 

@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "exeunt/base/fields.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/engine.h"
@@ -285,7 +286,7 @@ TEST(Cuda, RunsEveryKindOfHead) {
     for (const PoolInput input : {PoolInput::cls, PoolInput::mean, PoolInput::max, PoolInput::cls_mean,
                                   PoolInput::cls_max, PoolInput::mean_max}) {
       for (const int kind : {0, 1, 2, 3}) {
-        SCOPED_TRACE(std::string(name_of(input)) + ", kind " + std::to_string(kind));
+        SCOPED_TRACE(std::string(word_of(input)) + ", kind " + std::to_string(kind));
         ExitLayout layout = own_exits(spec, 5);
         layout.input = input;
         if (kind == 1) {  // no poolers

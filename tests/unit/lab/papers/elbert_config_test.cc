@@ -38,7 +38,7 @@ TEST(ElbertConfig, SteersTraining) {
   EXPECT_EQ(recipe.heads.classifier.groups, 2);
   EXPECT_EQ(recipe.heads.pooler.groups, 2);
   EXPECT_EQ(recipe.heads.inner, 32);
-  EXPECT_EQ(recipe.heads.input, *pool_input_named("cls+mean"));
+  EXPECT_EQ(recipe.heads.input, PoolInput::cls_mean);
   EXPECT_EQ(recipe.policy, "window:0.3,4,bias_2");
   EXPECT_EQ(trained_as({{"thres_name", "logits"}, {"exit_thres", 0.2}}).policy, "minprob:0.2");
 }

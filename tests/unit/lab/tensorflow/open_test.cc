@@ -6,9 +6,8 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
-#include "exeunt/model/weights.h"
 #include "lab/tensorflow/crc32c.h"
-#include "lab/tensorflow/tf_bundle.h"
+#include "lab/tensorflow/tf_names.h"
 #include "tests/unit/lab/tensorflow/tf_builder.h"
 #include "tests/unit/model/others.h"
 
@@ -17,7 +16,7 @@ namespace fs = std::filesystem;
 namespace {
 
 Checkpoint open_any(const std::string& model) {
-  return open_checkpoint(model, {}, read_tf_checkpoint);
+  return open_checkpoint(model, {}, read_tf_model);
 }
 
 // The tensors under Google's names, as one shard and its index.
