@@ -147,7 +147,8 @@ struct Served {
 
 ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
   const ExitLayout& exits = served.model.exits();
-  ShadowLogHead head{{{exits}}};
+  ShadowLogHead head;
+  static_cast<OutputSpec&>(head) = exits;
   head.weights = weights_sha256(served.model);
   head.tokenizer = tokenizer_sha256(served.model.folder());
   head.engine = served.engine.name();

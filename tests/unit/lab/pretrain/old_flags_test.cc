@@ -88,7 +88,7 @@ TEST(OldFlags, OfRunGlueGoOnWhereTheyStoppedWithoutTheirValue) {
   EXPECT_TRUE(flags.plan.resume);
   EXPECT_EQ(flags.rows.data, "t.csv");
   EXPECT_EQ(with_current_training_names(words).notices[0],
-            "--resume-from-checkpoint is an old name; use --resume, without a value");
+            "--resume_from_checkpoint is an old name; use --resume, without a value");
   EXPECT_TRUE(parsed({"--resume_from_checkpoint=o/checkpoint-5"}).plan.resume);
 }
 
