@@ -97,7 +97,7 @@ TEST_P(AttachedHeads, HaveTheGradientsOfTheTrainer) {
   if (GetParam().regression) {  // in the model's own unit here; attach learns in units of the spread
     for (size_t i = 0; i < logits.size(); ++i) logit_gradient[i] = 2 * (logits[i] - teacher[i]) / 4;
   } else {
-    const Imitation targets(teacher, {.outputs = shape.outputs}, kTemperature);
+    const Imitation targets(teacher, layout, kTemperature);
     const std::vector<size_t> all{0, 1, 2, 3};
     EXPECT_NEAR(targets.loss(all, logits, logit_gradient) / 4, loss.item<double>(), 1e-4);
   }
@@ -157,7 +157,7 @@ TEST(AttachedHeads, LearnAsTheRecipeDoes) {
   const size_t batch = lengths.size() / 10, first = batch * static_cast<size_t>(steps);
   const std::vector<Tensor> rows = hidden_rows(network, all);
   const Tensor teacher = network->forward(all).logits.back().contiguous();
-  const Imitation targets({teacher.data_ptr<float>(), static_cast<size_t>(teacher.numel())}, {.outputs = 3},
+  const Imitation targets({teacher.data_ptr<float>(), static_cast<size_t>(teacher.numel())}, network->layout(),
                           settings.temperature);
   const HeadShape shape{.hidden = spec.hidden, .width = spec.hidden, .outputs = 3};
   std::vector<double> losses(static_cast<size_t>(steps));
