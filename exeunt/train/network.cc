@@ -307,20 +307,43 @@ ExitSite ramp_site(const ExitLayout& layout) {
 
 }  // namespace
 
-NetworkImpl::Contexts NetworkImpl::contexts_of(const TextBatch& batch) {
-  const int64_t tokens = batch.ids.size(1);
-  const auto numbers = batch.ids.options().dtype(torch::kLong);
-  Contexts out;
-  out.everywhere.mask = mask_of(batch);
-  const Tensor places = torch::arange(tokens, numbers);
-  const Tensor distances = places.unsqueeze(1) - places.unsqueeze(0);
+void NetworkImpl::make_tables(const torch::Device& device) {
+  const Tensor& made = spec_.rotary_base > 0 ? tables_.everywhere.cosines : tables_.everywhere.distance_rows;
+  if (made.defined() && made.device() == device) return;
+  const int positions = spec_.max_tokens();
   if (spec_.relative_buckets > 0) {
     const DistanceBuckets buckets(spec_);
     std::vector<int64_t> rows;
-    for (int64_t d = 1 - tokens; d < tokens; ++d) rows.push_back(buckets.row(static_cast<int>(d)));
-    const Tensor by_distance = torch::tensor(rows, torch::kLong).to(batch.ids.device());
-    out.everywhere.distance_rows =
-        by_distance.index_select(0, (distances + (tokens - 1)).reshape({-1})).view({tokens, tokens});
+    for (int d = 1 - positions; d < positions; ++d) rows.push_back(buckets.row(d));
+    tables_.everywhere.distance_rows = torch::tensor(rows, torch::kLong).to(device);
+  }
+  const auto turn = [&](float base, LayerContext& context) {
+    const Rotation rotation(base, spec_.head_width(), positions);
+    const int64_t pairs = rotation.pairs();
+    const auto table = [&](const float* from) {
+      const Tensor half = torch::empty({positions, pairs}, torch::kFloat);
+      std::copy_n(from, positions * pairs, half.data_ptr<float>());
+      return torch::cat({half, half}, 1).to(device);
+    };
+    context.cosines = table(rotation.cosines(0));
+    context.sines = table(rotation.sines(0));
+  };
+  if (spec_.rotary_base > 0) {
+    turn(spec_.rotary_base, tables_.everywhere);
+    turn(spec_.local_rotary_base, tables_.local);
+  }
+}
+
+NetworkImpl::Contexts NetworkImpl::contexts_of(const TextBatch& batch) {
+  const int64_t tokens = batch.ids.size(1);
+  if (spec_.rotary_base > 0 || spec_.relative_buckets > 0) make_tables(batch.ids.device());
+  Contexts out;
+  out.everywhere.mask = mask_of(batch);
+  const Tensor places = torch::arange(tokens, batch.ids.options().dtype(torch::kLong));
+  const Tensor distances = places.unsqueeze(1) - places.unsqueeze(0);
+  if (spec_.relative_buckets > 0) {
+    const Tensor at = (distances + (spec_.max_tokens() - 1)).reshape({-1});
+    out.everywhere.distance_rows = tables_.everywhere.distance_rows.index_select(0, at).view({tokens, tokens});
     out.everywhere.distances = distance_norm_(distances_);
   }
   out.local = out.everywhere;
@@ -328,20 +351,13 @@ NetworkImpl::Contexts NetworkImpl::contexts_of(const TextBatch& batch) {
     const Tensor beyond = (distances.abs() > spec_.window).to(torch::kFloat) * kMasked;
     out.local.mask = out.everywhere.mask + beyond;
   }
-  const auto turn = [&](float base, LayerContext& context) {
-    const Rotation rotation(base, spec_.head_width(), static_cast<int>(tokens));
-    const int64_t pairs = rotation.pairs();
-    const auto table = [&](const float* from) {
-      const Tensor half = torch::empty({tokens, pairs}, torch::kFloat);
-      std::copy_n(from, tokens * pairs, half.data_ptr<float>());
-      return torch::cat({half, half}, 1).to(batch.ids.device());
-    };
-    context.cosines = table(rotation.cosines(0));
-    context.sines = table(rotation.sines(0));
+  const auto turn = [&](const LayerContext& all, LayerContext& context) {
+    context.cosines = all.cosines.narrow(0, 0, tokens);
+    context.sines = all.sines.narrow(0, 0, tokens);
   };
   if (spec_.rotary_base > 0) {
-    turn(spec_.rotary_base, out.everywhere);
-    turn(spec_.local_rotary_base, out.local);
+    turn(tables_.everywhere, out.everywhere);
+    turn(tables_.local, out.local);
   }
   return out;
 }

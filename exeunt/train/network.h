@@ -144,6 +144,7 @@ class NetworkImpl : public torch::nn::Module {
   struct Contexts {
     LayerContext everywhere, local;
   };
+  void make_tables(const torch::Device& device);
   [[nodiscard]] Contexts contexts_of(const TextBatch& batch);
   // Rows as exits read them: through the final norm, if there is one.
   [[nodiscard]] Tensor as_read(const Tensor& rows) { return final_norm_ ? final_norm_(rows) : rows; }
@@ -159,6 +160,9 @@ class NetworkImpl : public torch::nn::Module {
   std::vector<Layer> layers_;
   Norm final_norm_{nullptr};
   Heads heads_{nullptr};
+  // Of all positions that the model has, made when a device first needs them: a recorded step copies nothing from the
+  // host. Cosines and sines as in LayerContext; distance_rows by distance, [2 · positions − 1].
+  Contexts tables_ = {};
 };
 TORCH_MODULE(Network);
 

@@ -57,6 +57,8 @@ class Alternate : public Objective {
   }
 
   [[nodiscard]] bool whole(int64_t batch) const override { return batch % 2 == 1 && !context_.lte; }
+
+  [[nodiscard]] int64_t phase(int64_t batch) const override { return batch % 2; }
 };
 
 // Learned: α_i = σ(w_i) for i < L and α_L = L − Σ α_i, with w learned. A floor f keeps α_i = f + (1 − f) σ(w_i).

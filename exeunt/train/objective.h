@@ -45,6 +45,8 @@ class Objective : public torch::nn::Module {
   // Whether batch `batch` needs every exit's loss. An exit outside the loss gets no gradient at all, not even a zero:
   // the optimiser leaves it alone.
   [[nodiscard]] virtual bool whole(int64_t batch) const { return !only(batch); }
+  // Batches with the same phase are computed by the same formula.
+  [[nodiscard]] virtual int64_t phase(int64_t) const { return 0; }
   // The present weights of the exits' losses, if they are learned; else empty.
   [[nodiscard]] virtual std::vector<double> learned_weights() const { return {}; }
 

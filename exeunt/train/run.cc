@@ -414,7 +414,8 @@ TrainResult Run::go() {
                          .schedule = plan().schedule,
                          .epsilon = options.adam_epsilon,
                          .world = &setup_.world,
-                         .bf16 = options.precision == "bf16"});
+                         .bf16 = options.precision == "bf16",
+                         .recorded = options.accumulation == 1});
     torch::manual_seed(static_cast<uint64_t>(options.recipe.seed + setup_.world.rank()));
     if (loaded) nn::restore(*loaded, stepper, setup_.world.rank());
     loaded.reset();

@@ -18,9 +18,12 @@ double StepTimer::seconds() const {
   for (size_t i = 0; i < plans.size(); ++i) {
     const StageSpec& stage = options.recipe.stages[i];
     if (plans[i].steps == 0) continue;
-    Stepper stepper(
-        network, options.recipe, stage,
-        {.lr = plans[i].lr, .schedule = plans[i].schedule, .world = &world, .bf16 = options.precision == "bf16"});
+    Stepper stepper(network, options.recipe, stage,
+                    {.lr = plans[i].lr,
+                     .schedule = plans[i].schedule,
+                     .world = &world,
+                     .bf16 = options.precision == "bf16",
+                     .recorded = options.accumulation == 1});
     const std::vector<Batch> batches = shuffled_batches(
         data.train.offsets, {.batch = static_cast<size_t>(stage.batch), .window = static_cast<size_t>(options.window)});
     const auto tokens = [&](const Batch& rows) {
@@ -34,10 +37,10 @@ double StepTimer::seconds() const {
       return std::fabs(tokens(a) - mean) < std::fabs(tokens(b) - mean);
     });
     const TrainBatch batch = batch_tensors(data.train, usual, shape);
-    double fastest = INFINITY;  // the first one also starts threads and fills caches
+    double fastest = INFINITY;  // the first one also starts threads and fills caches, the second one may be recorded
     for (int n = 0; n < 3; ++n) {
       const auto start = steady_clock::now();
-      (void)stepper.accumulate(batch, 0, 1.0).item<double>();
+      (void)stepper.add(batch, 0, 1.0);
       for (const Tensor& parameter : network->parameters()) {  // waits for a GPU that is still at work
         if (parameter.grad().defined()) (void)parameter.grad().flatten()[0].item<float>();
       }

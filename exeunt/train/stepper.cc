@@ -89,6 +89,10 @@ Stepper::Stepper(Network network, const Recipe& recipe, const StageSpec& stage, 
       item.value().set_requires_grad(false);
     }
   }
+  // A recorded step may change nothing but gradients, start from none, and wait for no other process.
+  const bool keeps = !objective_->parameters().empty() && recipe_.compat.dyn_grad == LearnedGradient::accumulate;
+  const bool alone = options_.world == nullptr || options_.world->size() == 1;
+  recorded_ = options_.recorded && alone && !teacher_ && !keeps;
 }
 
 bool Stepper::trains(const std::string& name) const {
@@ -207,8 +211,30 @@ Tensor Stepper::accumulate(const TrainBatch& data, int64_t batch, double share) 
   return total.detach();
 }
 
+// accumulate() and combine_gradients() of a step's only micro-batch, as a recording where there is one.
+Tensor Stepper::whole_pass(const TrainBatch& data, int64_t batch) {
+  std::vector<Tensor> owners = parameters_;
+  for (const Tensor& weight : objective_->parameters()) owners.push_back(weight);
+  const auto pass = [&](const std::vector<Tensor>& in) {
+    std::vector<Tensor> out{accumulate({{in[0], in[1], in[2]}, in[3]}, batch, 1.0)};
+    combine_gradients();
+    out.insert(out.end(), {std::exchange(parts_, {}), std::exchange(projection_, {})});
+    for (const Tensor& owner : owners) out.push_back(std::exchange(owner.mutable_grad(), {}));
+    return out;
+  };
+  const TextBatch& texts = data.texts;
+  const std::vector<Tensor> found =
+      graphs_.run(objective_->phase(batch), {texts.ids, texts.types, texts.real, data.gold}, pass);
+  parts_ = found[1];
+  projection_ = found[2];
+  for (size_t i = 0; i < owners.size(); ++i) owners[i].mutable_grad() = found[i + 3];
+  phase_ = Phase::combined;
+  return found[0];
+}
+
 double Stepper::add(const TrainBatch& data, int64_t batch, double share) {
-  const double value = accumulate(data, batch, share).item<double>();
+  check(!recorded_ || (share == 1 && phase_ == Phase::idle), "a recorded step has one micro-batch");
+  const double value = (recorded_ ? whole_pass(data, batch) : accumulate(data, batch, share)).item<double>();
   loss_ += value * share;
   return value;
 }

@@ -11,6 +11,7 @@
 #include "exeunt/train/gradient.h"
 #include "exeunt/train/objective.h"
 #include "exeunt/train/stage_plan.h"
+#include "exeunt/train/step_graphs.h"
 #include "exeunt/train/world.h"
 
 namespace exeunt::nn {
@@ -26,6 +27,7 @@ struct StepperOptions {
   double epsilon = 1e-8;         // of AdamW
   const World* world = nullptr;  // whose gradients are all-reduced; null = this one alone
   bool bf16 = false;             // matrix products of the forward pass in bf16 (autocast); CUDA alone
+  bool recorded = false;         // each step is one micro-batch; a GPU replays its forward and backward pass
 };
 
 // What happened in one step, for the log.
@@ -43,7 +45,7 @@ class Stepper {
   Stepper(Network network, const Recipe& recipe, const StageSpec& stage, const StepperOptions& options);
 
   // Forward and backward of one micro-batch, number `batch` of the epoch. `share` is its part of the step (1 / number
-  // of micro-batches). Returns the loss before that share.
+  // of micro-batches; 1 where steps are recorded). Returns the loss before that share.
   double add(const TrainBatch& data, int64_t batch, double share);
   // The same without waiting for the result: the loss stays where it was computed.
   Tensor accumulate(const TrainBatch& data, int64_t batch, double share);
@@ -68,6 +70,7 @@ class Stepper {
  private:
   [[nodiscard]] std::vector<AdamSlot> make_slots() const;
   [[nodiscard]] Loss losses(const TrainBatch& data, int64_t batch);
+  [[nodiscard]] Tensor whole_pass(const TrainBatch& data, int64_t batch);
   void add_apart(const Loss& loss, double share);
   void begin();
   void all_reduce_gradients();
@@ -86,6 +89,8 @@ class Stepper {
   Tensor projection_;                   // what the projection found, [3]
   Tensor parts_;                        // of the loss, last and early, [2]; undefined unless the objective distils
   std::vector<Tensor> kept_;            // earlier gradients of learned loss weights, set aside during a step
+  StepGraphs graphs_;                   // of whole_pass()
+  bool recorded_ = false;               // whether steps are
   bool frozen_;                         // all but the exits before the last run as they do when they answer
   enum class Phase { idle, accumulating, combined } phase_ = Phase::idle;
   int64_t done_ = 0;

@@ -110,7 +110,8 @@ class GoldenRecipe : public ::testing::TestWithParam<std::string> {
     for (const StageSpec& stage : recipe_.stages) {
       if (step == losses.size(0)) break;  // the file has the stages that this recipe alone has
       const Schedule schedule{.steps = steps, .warmup = stage.warmup * static_cast<double>(steps)};
-      Stepper stepper(network_, recipe_, stage, {.lr = case_.at("lr"), .schedule = schedule});
+      Stepper stepper(network_, recipe_, stage,
+                      {.lr = case_.at("lr"), .schedule = schedule, .recorded = accumulation == 1});
       for (int64_t number = 0; number < steps * accumulation;) {
         for (int64_t k = 0; k < accumulation; ++k) {
           (void)stepper.add(batch(next++, device), number++, 1.0 / static_cast<double>(accumulation));

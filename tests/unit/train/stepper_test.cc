@@ -31,8 +31,8 @@ struct Bench {
              torch::tensor({2, 0}, torch::kLong)};
   }
 
-  Stepper stepper(size_t stage = 0) {
-    return {network, recipe, recipe.stages[stage], {.lr = 1e-3, .schedule = {.steps = 10}}};
+  Stepper stepper(size_t stage = 0, bool recorded = false) {
+    return {network, recipe, recipe.stages[stage], {.lr = 1e-3, .schedule = {.steps = 10}, .recorded = recorded}};
   }
 
   // Names of the parameters that one step changes.
@@ -191,6 +191,30 @@ TEST(Stepper, AddsMicroBatchesUpToTheSameStep) {
   const StepReport a = one.step(), b = two.step();
   EXPECT_NEAR(a.loss, b.loss, 1e-5);
   EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-4);
+}
+
+// Without a GPU nothing is replayed; what a step finds in a recording's place is the same.
+TEST(Stepper, TakesTheSameStepsWhereTheyAreRecorded) {
+  for (const auto& [name, rule] : {std::pair{"romebert", LearnedGradient::fresh},
+                                   {"berxit", LearnedGradient::fresh},
+                                   {"romebert-sd", LearnedGradient::fresh},
+                                   {"elbert", LearnedGradient::fresh},
+                                   {"elbert", LearnedGradient::accumulate}}) {
+    Bench plain(name), recorded(name);
+    plain.recipe.compat.dyn_grad = recorded.recipe.compat.dyn_grad = rule;
+    Stepper one = plain.stepper(0, false), two = recorded.stepper(0, true);
+    for (int64_t number = 0; number < 4; ++number) {
+      EXPECT_EQ(one.add(plain.batch, number, 1.0), two.add(recorded.batch, number, 1.0)) << name;
+      const StepReport want = one.step(), got = two.step();
+      EXPECT_EQ(got.loss, want.loss) << name;
+      EXPECT_EQ(got.last_loss, want.last_loss) << name;
+      EXPECT_EQ(got.early_loss, want.early_loss) << name;
+      EXPECT_EQ(got.gradient_norm, want.gradient_norm) << name;
+      EXPECT_EQ(got.projection.angle, want.projection.angle) << name;
+    }
+    for (const auto& item : plain.network->named_parameters())
+      EXPECT_TRUE(torch::equal(item.value(), recorded.network->named_parameters()[item.key()])) << item.key();
+  }
 }
 
 TEST(Stepper, KeepsTheGradientOfLearnedWeightsOnlyWhereAskedTo) {
