@@ -34,15 +34,29 @@ std::vector<AdamSlot> PretrainStepper::make_slots() {
   return slots;
 }
 
+Tensor PretrainStepper::pass(const PretrainTensors& batch, const std::vector<bool>& active) {
+  network_->train();
+  const auto& [texts, places, gold, weight, order, order_weight] = batch;
+  const std::vector<Tensor> inputs{texts.ids, texts.types, texts.real, places, gold, weight, order, order_weight};
+  const std::vector<Tensor> found = graphs_.run(done_ % options_.groups, inputs, [&](const std::vector<Tensor>& in) {
+    std::vector<Tensor> out;
+    {
+      const compat::Autocast autocast(options_.bf16);
+      out.push_back(
+          network_->losses({{in[0], in[1], in[2]}, in[3], in[4], in[5], in[6], in[7]}, active, options_.equilibrium));
+    }
+    out.front().sum().backward();
+    out.front() = out.front().detach();
+    for (AdamSlot& slot : adam_.slots()) out.push_back(std::exchange(slot.parameter.mutable_grad(), {}));
+    return out;
+  });
+  for (size_t i = 1; i < found.size(); ++i) adam_.slots()[i - 1].parameter.mutable_grad() = found[i];
+  return found.front();
+}
+
 PretrainReport PretrainStepper::step(const PretrainTensors& batch) {
   const std::vector<bool> active = active_exits(network_->network()->spec().layers, options_.groups, done_);
-  network_->train();
-  Tensor losses;
-  {
-    const compat::Autocast autocast(options_.bf16);
-    losses = network_->losses(batch, active, options_.equilibrium);
-  }
-  losses.sum().backward();
+  const Tensor losses = pass(batch, active);
   std::vector<Tensor> gradients;
   for (const AdamSlot& slot : adam_.slots()) {
     if (slot.parameter.grad().defined()) gradients.push_back(slot.parameter.grad());
@@ -51,7 +65,7 @@ PretrainReport PretrainStepper::step(const PretrainTensors& batch) {
   PretrainReport out{.gradient_norm = clip_gradients(gradients, options_.clip), .rate = options_.lr * schedule};
   adam_.step(schedule);
   for (AdamSlot& slot : adam_.slots()) slot.parameter.mutable_grad() = Tensor();
-  const Tensor values = losses.detach().to(torch::kCPU, torch::kDouble);
+  const Tensor values = losses.to(torch::kCPU, torch::kDouble);
   out.tokens.resize(active.size());
   out.order.resize(active.size());
   for (size_t i = 0, next = 0; i < active.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "exeunt/train/adamw.h"
 #include "exeunt/train/stage_plan.h"
+#include "exeunt/train/step_graphs.h"
 #include "lab/pretrain/pretrain_network.h"
 
 namespace exeunt::nn {
@@ -39,10 +40,13 @@ class PretrainStepper {
 
  private:
   [[nodiscard]] std::vector<AdamSlot> make_slots();
+  // Losses as PretrainNetwork has them; their gradients are in the parameters.
+  [[nodiscard]] Tensor pass(const PretrainTensors& batch, const std::vector<bool>& active);
 
   PretrainNetwork network_{nullptr};
   PretrainStepOptions options_;
   AdamW adam_;
+  StepGraphs graphs_;  // of pass()
   int64_t done_ = 0;
 };
 
