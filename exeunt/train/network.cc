@@ -351,13 +351,10 @@ NetworkImpl::Contexts NetworkImpl::contexts_of(const TextBatch& batch) {
     const Tensor beyond = (distances.abs() > spec_.window).to(torch::kFloat) * kMasked;
     out.local.mask = out.everywhere.mask + beyond;
   }
-  const auto turn = [&](const LayerContext& all, LayerContext& context) {
-    context.cosines = all.cosines.narrow(0, 0, tokens);
-    context.sines = all.sines.narrow(0, 0, tokens);
-  };
-  if (spec_.rotary_base > 0) {
-    turn(tables_.everywhere, out.everywhere);
-    turn(tables_.local, out.local);
+  if (spec_.rotary_base <= 0) return out;
+  for (const auto& [all, context] : {std::pair{&tables_.everywhere, &out.everywhere}, {&tables_.local, &out.local}}) {
+    context->cosines = all->cosines.narrow(0, 0, tokens);
+    context->sines = all->sines.narrow(0, 0, tokens);
   }
   return out;
 }

@@ -35,16 +35,13 @@ struct StepGraphs::State {
     int64_t used = 0;                                 // the number of the last run
   };
 
-  // Recording needs a stream of its own. All others wait for it, so memory may go from one to the other.
+  // Recording needs a stream of its own. The others and this one wait for each other, so they may share memory.
   Tensors on_stream(const std::function<Tensors()>& work) const {
+    c10::cuda::device_synchronize();
     const c10::StreamGuard guard(stream.unwrap());
     Tensors out = work();
     c10::cuda::device_synchronize();
     return out;
-  }
-  void forget_oldest() {
-    const auto earlier = [](const auto& a, const auto& b) { return a.second.used < b.second.used; };
-    recordings.erase(std::min_element(recordings.begin(), recordings.end(), earlier));
   }
   void record(Recording& recording, const Tensors& inputs, const Work& work) {
     const auto has_graph = [](const auto& item) { return item.second.graph != nullptr; };
@@ -80,9 +77,10 @@ Tensors StepGraphs::run(int64_t phase, const Tensors& inputs, const Work& work) 
   const auto [entry, first] = state_->recordings.try_emplace(std::move(shape));
   State::Recording& recording = entry->second;
   recording.used = ++state_->runs;
-  if (!recording.graph) c10::cuda::device_synchronize();
   if (first) {
-    if (state_->recordings.size() > kMost) state_->forget_oldest();
+    const auto earlier = [](const auto& a, const auto& b) { return a.second.used < b.second.used; };
+    auto& all = state_->recordings;
+    if (all.size() > kMost) all.erase(std::min_element(all.begin(), all.end(), earlier));
     return state_->on_stream([&] { return work(inputs); });
   }
   if (!recording.graph) state_->record(recording, inputs, work);

@@ -21,9 +21,9 @@ class StepGraphs {
   StepGraphs();
   ~StepGraphs();
 
-  // What `work` returns for `inputs`, valid until the next call. It is the same work whenever shapes and `phase` are the
-  // same, and changes nothing else on the GPU. The first time it is done as it is, which sets up what libraries set up
-  // when they are first used; the second time it is recorded, so it must not wait for the GPU or copy from the host.
+  // What `work` returns for `inputs`, valid until the next call. It is the same work whenever shapes and `phase` are
+  // the same, and changes nothing else on the GPU. The first time it is done as it is, which sets up what libraries set
+  // up when they are first used; the second time it is recorded, so it must not wait for the GPU or copy from the host.
   [[nodiscard]] Tensors run(int64_t phase, const Tensors& inputs, const Work& work);
 
  private:
