@@ -15,6 +15,7 @@
 #include "exeunt/base/version.h"
 #include "exeunt/certify/calibrate_model.h"
 #include "exeunt/certify/certify_model.h"
+#include "exeunt/certify/losses.h"
 #include "exeunt/certify/risk.h"
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/certify/tries.h"
@@ -127,11 +128,9 @@ void require_different_answers(std::span<const float> logits, const ExitLayout& 
   for (size_t row = 1; row * width < logits.size(); ++row) {
     if (answer(row) != answer(0)) return;
   }
-  const std::string same = exits.problem == Problem::regression ? fmt::format("the value {:g}", answer(0))
-                           : exits.problem == Problem::multi_label
-                               ? "the same labels"
-                               : fmt::format("'{}'", exits.labels[static_cast<size_t>(answer(0))]);
-  throw Error(Code::failure, fmt::format("the model answers {} to every text", same),
+  throw Error(Code::failure,
+              fmt::format("the model answers '{}' to every text",
+                          answer_text(exits, logits.first(width), {.none = "no label", .value = "{:g}"})),
               "bring texts of every class the model knows");
 }
 
@@ -285,11 +284,11 @@ class AttachFlow {
     learned_ = learned_in(source_.folder());
     const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, options.max_length, drawn_) : 0;
     const double max_drop = job_.plan.max_drops.front();
-    const RiskTest test{
-        .loss = finished_.exits().problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement,
-        .method = finished_.exits().problem == Problem::regression ? RiskMethod::wsr : RiskMethod::ltt_binomial,
-        .max_drop = max_drop,
-        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.max_drops.size())};
+    const RiskLoss loss = default_loss(finished_.exits().problem);
+    const RiskTest test{.loss = loss,
+                        .method = loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr,
+                        .max_drop = max_drop,
+                        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.max_drops.size())};
     const auto needed = static_cast<size_t>(rows_without_loss(test));
     result_.parts = split_texts(drawn_.texts.size(), known, needed, max_drop, 1 - job_.plan.delta);
     if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question

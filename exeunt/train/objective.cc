@@ -203,10 +203,17 @@ Tensor Loss::total() const {
 }
 
 Tensor Objective::loss_of(const Tensor& logits, const Tensor& gold) const {
-  if (context_.problem == Problem::regression) return torch::mse_loss(logits.squeeze(-1), gold);
-  if (context_.problem == Problem::multi_label) return set_losses(logits, gold);
-  const Tensor log_p = torch::log_softmax(logits, -1);
-  return smoothed(torch::nll_loss(log_p, gold), log_p);
+  switch (context_.problem) {
+    case Problem::classification: {
+      const Tensor log_p = torch::log_softmax(logits, -1);
+      return smoothed(torch::nll_loss(log_p, gold), log_p);
+    }
+    case Problem::multi_label:
+      return set_losses(logits, gold);
+    case Problem::regression:
+      return torch::mse_loss(logits.squeeze(-1), gold);
+  }
+  return {};
 }
 
 // −ln σ(z) of what is given and −ln σ(−z) of what is not, as softplus; smoothing moves both towards one half.
@@ -227,11 +234,18 @@ Tensor Objective::all_logits(const LossInput& input) {
 
 Tensor Objective::exit_losses(const LossInput& input) const {
   const Tensor all = all_logits(input);
-  if (context_.problem == Problem::regression) return (all.squeeze(-1) - input.gold).pow(2).mean(1);
-  if (context_.problem == Problem::multi_label) return set_losses(all, input.gold);
-  const Tensor gold = input.gold.view({1, -1, 1}).expand({all.size(0), -1, 1});
-  const Tensor log_p = torch::log_softmax(all, -1);
-  return smoothed(-log_p.gather(2, gold).squeeze(2).mean(1), log_p);
+  switch (context_.problem) {
+    case Problem::classification: {
+      const Tensor gold = input.gold.view({1, -1, 1}).expand({all.size(0), -1, 1});
+      const Tensor log_p = torch::log_softmax(all, -1);
+      return smoothed(-log_p.gather(2, gold).squeeze(2).mean(1), log_p);
+    }
+    case Problem::multi_label:
+      return set_losses(all, input.gold);
+    case Problem::regression:
+      return (all.squeeze(-1) - input.gold).pow(2).mean(1);
+  }
+  return {};
 }
 
 Loss Objective::weighted(const LossInput& input, const std::vector<double>& weights) const {
@@ -256,10 +270,17 @@ Loss Objective::weighted(const LossInput& input, const std::vector<double>& weig
 void Objective::add_lte_loss(const LossInput& input, Loss& loss) const {
   if (!context_.lte) return;
   const Tensor logits = all_logits(input).detach();
-  const Tensor wrong = context_.problem == Problem::regression ? torch::tanh(logits.squeeze(-1) - input.gold).abs()
-                       : context_.problem == Problem::multi_label
-                           ? logits.gt(0).ne(input.gold.gt(0.5)).any(-1).to(torch::kFloat)
-                           : logits.argmax(-1).ne(input.gold).to(torch::kFloat);
+  Tensor wrong;
+  switch (context_.problem) {
+    case Problem::classification:
+      wrong = logits.argmax(-1).ne(input.gold).to(torch::kFloat);
+      break;
+    case Problem::multi_label:
+      wrong = logits.gt(0).ne(input.gold.gt(0.5)).any(-1).to(torch::kFloat);
+      break;
+    case Problem::regression:
+      wrong = torch::tanh(logits.squeeze(-1) - input.gold).abs();
+  }
   add_to(loss.early, torch::mse_loss(torch::stack(input.outputs.lte), wrong));
 }
 
