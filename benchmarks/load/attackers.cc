@@ -21,8 +21,9 @@ constexpr size_t kBody = 2'000'000;  // as large as may be by default
 constexpr size_t kObjects = 260'000;
 constexpr int kSendBuffer = 64 << 10;
 
-std::string head(std::string_view fields, std::string_view host = "localhost") {
-  return "POST /predict HTTP/1.1\r\nHost: " + std::string(host) + "\r\n" + std::string(fields);
+std::string head(std::string_view fields, std::string_view host = "localhost",
+                 std::string_view line = "POST /predict") {
+  return std::string(line) + " HTTP/1.1\r\nHost: " + std::string(host) + "\r\n" + std::string(fields);
 }
 
 std::string request_of(std::string_view attack) {
@@ -33,8 +34,12 @@ std::string request_of(std::string_view attack) {
     if (attack == "origin") return head("Origin: https://evil.example\r\nContent-Type: text/plain\r\n" + length) + body;
     return head(json + length, attack == "host" ? "evil.example" : "localhost") + body;
   }
-  if (attack == "body") {
-    return head(json + "Content-Length: " + std::to_string(kBody) + "\r\n\r\n") + std::string(kBody - 1, ' ');
+  if (attack == "body" || attack == "get" || attack == "options") {
+    return head(json + "Content-Length: " + std::to_string(kBody) + "\r\n\r\n", "localhost",
+                attack == "get"       ? "GET /health"
+                : attack == "options" ? "OPTIONS *"
+                                      : "POST /predict") +
+           std::string(kBody - 1, ' ');
   }
   if (attack == "chunks") {
     std::string out = head(json + "Transfer-Encoding: chunked\r\n\r\n");

@@ -16,14 +16,16 @@ struct ssl_ctx_st;
 
 namespace exeunt::load {
 
-inline constexpr std::array<std::string_view, 8> kAttacks = {"objects",  // a body of 260,000 empty objects
-                                                             "body",     // 2 MiB and never the last byte
-                                                             "chunks",   // the same in chunks
-                                                             "unread",   // many requests, no answer is read
-                                                             "head",     // a header that never ends
-                                                             "idle",     // a connection and nothing else
-                                                             "origin",   // as a page of another site
-                                                             "host"};    // under a name of the attacker's own
+inline constexpr std::array<std::string_view, 10> kAttacks = {"objects",  // a body of 260,000 empty objects
+                                                              "body",     // 2 MiB and never the last byte
+                                                              "get",      // the same, of a route that needs no key
+                                                              "options",  // the same
+                                                              "chunks",   // 2 MiB in chunks
+                                                              "unread",   // many requests, no answer is read
+                                                              "head",     // a header that never ends
+                                                              "idle",     // a connection and nothing else
+                                                              "origin",   // as a page of another site
+                                                              "host"};    // under a name of the attacker's own
 
 [[nodiscard]] std::string body_of_objects();  // of the first
 

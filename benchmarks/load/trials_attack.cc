@@ -152,8 +152,9 @@ void keyless(const Setting& given, Record& record) {
   if (!setting.tls) (void)capacity_of(setting, server.port(), 1);
   const double before = server.resident_mib();
   double most = before;
-  const std::string_view kind = setting.attack.empty() ? "body" : std::string_view(setting.attack);
-  const Attackers attackers(server.port(), 1024, {kind}, setting.tls);
+  const auto kinds = setting.attack.empty() ? std::vector<std::string_view>{"body", "get", "options"}
+                                            : std::vector<std::string_view>{setting.attack};
+  const Attackers attackers(server.port(), 1024, kinds, setting.tls);
   for (double passed = 0; passed < setting.seconds; passed += 0.05) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     most = std::max(most, server.resident_mib());

@@ -33,7 +33,7 @@ bool is_digits(std::string_view text) noexcept {
 }
 
 struct Head {
-  bool http_1_0 = false;
+  bool post = false, http_1_0 = false, body = false;
   int hosts = 0, lengths = 0, encodings = 0, types = 0, origins = 0;
 };
 
@@ -47,6 +47,7 @@ void check_request_line(std::string_view line, Head& head) {
   if (method.size() > 16 || !is_token(method)) bad("the method is not a token");
   const bool printable = std::ranges::all_of(target, [](char c) { return c > ' ' && c < 0x7f; });
   if (!printable || (!target.starts_with('/') && target != "*")) bad("the target is not a path");
+  head.post = method == "POST";
   head.http_1_0 = version == "HTTP/1.0";
   if (version != "HTTP/1.1" && !head.http_1_0) bad("want HTTP/1.1");
 }
@@ -68,6 +69,7 @@ void check_field(std::string_view line, Head& head) {
   if (name == "content-length") {
     ++head.lengths;
     if (!is_digits(value)) bad("Content-Length is not a number");
+    head.body = head.body || value.find_first_not_of('0') != std::string_view::npos;
   }
   if (name == "transfer-encoding") {
     ++head.encodings;
@@ -105,6 +107,8 @@ void check_head(std::string_view text) {
   if (head.encodings > 1) bad("duplicate Transfer-Encoding");
   if (head.lengths > 0 && head.encodings > 0) bad("both Content-Length and Transfer-Encoding");
   if (head.http_1_0 && head.encodings > 0) bad("Transfer-Encoding in HTTP/1.0");
+  // No route reads one, and those that need no key would let anybody fill the memory for bodies.
+  if (!head.post && (head.body || head.encodings > 0)) bad("only POST may have a body");
   if (head.hosts > 1 || (head.hosts == 0 && !head.http_1_0)) bad("want exactly one Host");
 }
 

@@ -24,7 +24,7 @@ struct ListenerOptions {
   std::chrono::milliseconds idle_timeout{60'000};  // between requests
   std::chrono::milliseconds write_timeout{10'000};
   std::chrono::milliseconds linger_time{1'000};       // for a refused client to stop sending, and read why
-  int refusal_burst = 20, refusals_per_second = 200;  // see refusal_limiter.h
+  int refusal_burst = 20, refusals_per_second = 200;  // see RefusalLimiter
   size_t max_connections = 1024;
   std::chrono::milliseconds drain_delay{0}, drain_timeout{30'000};
   std::chrono::milliseconds idle_grace{250};  // for requests in transit on idle connections

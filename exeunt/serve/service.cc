@@ -111,7 +111,7 @@ std::shared_ptr<ActiveRequest> Service::handle(HttpRequest&& request, Reply repl
 std::optional<HttpResponse> Service::refuse_body(const HttpRequest& head, size_t declared) {
   try {
     check_access(head);
-    if (head.method == "POST") check_content_type(head);
+    check_content_type(head);
     if (const auto full = jobs_.admission().full(declared)) throw jobs_.overloaded(*full);
     return std::nullopt;
   } catch (const Refusal& refusal) {

@@ -276,6 +276,27 @@ TEST(ListenerTest, RejectsBodyWithoutKeyAtHead) {
   EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.in_flight(); }), 0U);
 }
 
+// No key is needed for these routes, so nobody may fill the memory for bodies there, nor hold up a drain.
+TEST(ListenerTest, RejectsBodyOnPublicRoutesAtHead) {
+  RunningServer server({.listener = {.refusals_per_second = 0}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  for (const std::string method : {"GET", "HEAD", "OPTIONS", "PUT", "DELETE"}) {
+    for (const char* path : {"/health", "/ready", "/ping", "/v2/health/live", "/v2/health/ready", "/", "/favicon.ico",
+                             "/playground.css", "/playground.js"}) {
+      for (const char* body : {"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n3e8\r\n{"}) {
+        RawClient client(server.port());
+        client.send(method + " " + path + " HTTP/1.1\r\nHost: x\r\n" + body);
+        const auto response = client.receive();
+        ASSERT_TRUE(response.has_value()) << method << path;
+        ASSERT_EQ(response->status, 400) << method << path;
+        EXPECT_THAT(response->body, testing::HasSubstr("only POST may have a body"));
+        EXPECT_TRUE(response->closes()) << method << path;
+      }
+    }
+  }
+  EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.bytes_held(); }), 0U);
+}
+
 // Memory of the process for clients without a key, however much they send; without the kernel's buffers.
 TEST(ListenerTest, LimitsMemoryOfKeylessConnections) {
   constexpr size_t kConnections = 100, kMost = 16 << 10;  // bytes for each
@@ -284,8 +305,10 @@ TEST(ListenerTest, LimitsMemoryOfKeylessConnections) {
   const std::string head = "POST /predict HTTP/1.1\r\nHost: x\r\n";
   std::string pages;
   for (int i = 0; i < 200; ++i) pages += "GET /playground.js HTTP/1.1\r\nHost: x\r\n\r\n";
-  for (const std::string& bytes : {std::string(), head + "X: " + std::string(7000, 'x'), pages,
-                                   head + "Content-Length: 2000000\r\n\r\n" + std::string(100'000, ' ')}) {
+  for (const std::string& bytes :
+       {std::string(), head + "X: " + std::string(7000, 'x'), pages,
+        head + "Content-Length: 2000000\r\n\r\n" + std::string(100'000, ' '),
+        "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 2000000\r\n\r\n" + std::string(100'000, ' ')}) {
     std::vector<std::unique_ptr<RawClient>> clients(kConnections);
     const size_t before = ::mallinfo2().uordblks;
     for (auto& client : clients) client = std::make_unique<RawClient>(server.port());
