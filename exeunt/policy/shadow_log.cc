@@ -20,7 +20,7 @@
 namespace exeunt {
 namespace {
 
-constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shadows/1"};
+constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shadows/2"};
 
 std::string line_of(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
@@ -105,7 +105,8 @@ ShadowLogWriter::ShadowLogWriter(const std::filesystem::path& path, const Shadow
       const auto file = MappedFile::open(path);
       const std::string_view lines = whole_lines(file->text());
       if (!lines.empty() && lines.substr(0, lines.find('\n') + 1) != first) {
-        throw Error(Code::usage, fmt::format("{}: not a shadow log of this model, precision and engine", path.string()),
+        throw Error(Code::usage,
+                    fmt::format("{}: not a shadow log of this model, precision, engine and version", path.string()),
                     "name another file, or remove this one");
       }
       size_ = lines.size();
@@ -146,6 +147,10 @@ ShadowLog read_shadow_log(const std::filesystem::path& path) {
 ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
   std::string_view text = whole_lines(all);
   if (text.empty()) throw_bad_file(name, "empty: want a log that 'exeunt serve --shadow-log' wrote");
+  if (text.starts_with(R"({"format":"exeunt.shadows/1")")) {
+    throw Error(Code::bad_file, fmt::format("{}: an earlier version wrote it, without the queries of /rerank", name),
+                "let 'exeunt serve --shadow-log' write a new one");
+  }
   int64_t line = 1;
   const auto where = [&] { return fmt::format("{}:{}", name, line); };
   ShadowLog log;

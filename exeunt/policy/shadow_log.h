@@ -16,7 +16,7 @@ namespace exeunt {
 
 // The first line: which model, run how. Each struct lists its fields once, in shadow_log.cc.
 struct ShadowLogHead : TraceInfo {
-  std::string format = "exeunt.shadows/1";
+  std::string format = "exeunt.shadows/2";
   int outputs = 0;
 
   template <class Self, class Visit>

@@ -73,6 +73,10 @@ struct Job {
     if (query) return {*query, text.text};
     return {text.text, text.pair ? std::optional<std::string_view>(*text.pair) : std::nullopt};
   }
+  // All that decides over the tokens of a text.
+  [[nodiscard]] Job only(size_t nth) const {
+    return {.texts = {texts[nth]}, .query = query, .truncate = truncate, .truncate_left = truncate_left};
+  }
 };
 
 struct JobRules {

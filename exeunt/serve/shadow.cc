@@ -45,16 +45,14 @@ void Shadow::sample(const ActiveRequest& request) {
 
 void Shadow::enqueue(const ActiveRequest& request, size_t nth, std::optional<size_t> point) {
   const JobText& text = request.job.texts[nth];
-  const size_t bytes = text.text.size() + (text.pair ? text.pair->size() : 0) +
+  const std::vector<float>& early = request.outcomes[nth].answer.logits;
+  const auto [first, second] = request.job.parts(nth);
+  const size_t bytes = first.size() + second.value_or("").size() + early.size() * sizeof(early[0]) +
                        text.ids.size() * (sizeof(text.ids[0]) + sizeof(text.types[0]));
   if (pending_ >= kMaxPending || pending_bytes_ + bytes > kMaxPendingBytes) return drop(point);
   try {
-    const auto sample = std::make_shared<Sample>(
-        Sample{.point = point, .job = {}, .early = {}, .dropped_before = dropped_, .bytes = bytes});
-    sample->job.truncate = request.job.truncate;
-    sample->job.truncate_left = request.job.truncate_left;
-    sample->job.texts.push_back(text);
-    sample->early = request.outcomes[nth].answer.evidence;
+    const auto sample = std::make_shared<Sample>(Sample{
+        .point = point, .job = request.job.only(nth), .early = early, .dropped_before = dropped_, .bytes = bytes});
     boost::asio::post(*thread_,
                       [this, sample] { context_.post_or_wait([this, done = compare(*sample)] { finish(done); }); });
   } catch (const std::bad_alloc&) {
@@ -79,15 +77,10 @@ Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
     out.kept = pass.kept;
     out.hash = row_hash_of(text.ids);
     const auto finite = [](float value) { return std::isfinite(value); };
-    if (!pass.logits.empty() && std::ranges::all_of(pass.logits, finite)) out.loss = loss(sample.early, pass.logits);
+    if (pass.logits.empty() || !std::ranges::all_of(pass.logits, finite)) return;
+    out.loss = answer_loss(context_.model, sample.early, pass.logits, options_.reference.range);
   });
   return out;
-}
-
-double Shadow::loss(const Evidence& early, const std::vector<float>& reference) const {
-  const Evidence full = compute_evidence(context_.model.exit_logits(reference));
-  if (context_.model.problem != Problem::regression) return full.label == early.label ? 0 : 1;
-  return std::min(1.0, std::abs(static_cast<double>(full.value - early.value)) / options_.reference.range);
 }
 
 void Shadow::finish(const Comparison& comparison) {

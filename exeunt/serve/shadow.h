@@ -91,7 +91,7 @@ class Shadow {
   struct Sample {
     std::optional<size_t> point;  // none: answered at full depth in place of a point that broke its promise
     Job job;                      // of this text alone
-    Evidence early;
+    std::vector<float> early;     // logits of the answer
     uint64_t dropped_before;
     size_t bytes;
   };
@@ -106,7 +106,6 @@ class Shadow {
   void enqueue(const ActiveRequest& request, size_t nth, std::optional<size_t> point);
   void drop(std::optional<size_t> point) noexcept;
   [[nodiscard]] Comparison compare(const Sample& sample) const noexcept;  // on the shadow thread
-  [[nodiscard]] double loss(const Evidence& early, const std::vector<float>& reference) const;
   void finish(const Comparison& comparison);
   void note_alarm(size_t point);
 

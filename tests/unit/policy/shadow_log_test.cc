@@ -133,6 +133,19 @@ TEST(ShadowLog, RejectsAnotherModelOrASecondServer) {
   EXPECT_EQ(log_text(scratch.path() / "diary"), "Dear diary\n");
 }
 
+TEST(ShadowLog, RejectsEarlierVersion) {
+  const Scratch scratch;
+  const auto path = scratch.path() / "log";
+  { ShadowLogWriter log(path, head_example()); }
+  std::string text = log_text(path);
+  text.replace(text.find("shadows/2"), 9, "shadows/1");
+  write_text(path, text);
+  const Error error = error_of([&] { (void)read_shadow_log(path); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("without the queries of /rerank"));
+  EXPECT_EQ(error_of([&] { ShadowLogWriter(path, head_example()); }).code(), Code::usage);
+}
+
 TEST(ShadowLog, NamesTheLineThatIsWrong) {
   const Scratch scratch;
   const auto path = scratch.path() / "log";

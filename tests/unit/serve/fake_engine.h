@@ -171,7 +171,7 @@ class FakeEngine {
   std::vector<std::thread> threads_;
 };
 
-// Stands in for the engine of shadow runs: says what FakeEngine says at full depth.
+// Stands in for the engine of shadow runs: says what FakeEngine says at full depth, or what it is given.
 class FakeReference {
  public:
   ShadowReference reference() {
@@ -180,6 +180,8 @@ class FakeReference {
       changed_.wait(lock, [this] { return !held_; });
       ++runs_;
       dropped_ += dropped;
+      tokens_ = text.ids;
+      if (!logits_.empty()) return ShadowPass{.logits = logits_};
       const std::string words(text.ids.begin() + 1, text.ids.end() - 1);
       if (words.find("fail") != std::string::npos) throw std::runtime_error("a fault was injected");
       const bool odd = (words.size() % 2 == 1) != (words.find('d') != std::string::npos);
@@ -202,6 +204,15 @@ class FakeReference {
     const std::lock_guard lock(mutex_);
     return dropped_;
   }
+  // Of the last text.
+  std::vector<int32_t> tokens() const {
+    const std::lock_guard lock(mutex_);
+    return tokens_;
+  }
+  void answer_with(std::vector<float> logits) {
+    const std::lock_guard lock(mutex_);
+    logits_ = std::move(logits);
+  }
 
  private:
   mutable std::mutex mutex_ = {};
@@ -209,6 +220,8 @@ class FakeReference {
   bool held_ = false;
   int runs_ = 0;
   uint64_t dropped_ = 0;
+  std::vector<int32_t> tokens_ = {};
+  std::vector<float> logits_ = {};
 };
 
 // The context of a service under test: a fake engine, and posts that run when the test says so.

@@ -44,15 +44,22 @@ class TestShadow : public FakeContext {
 
   // As if the default policy had answered a request of these texts.
   void sample(const std::vector<std::string>& texts, StopReason reason = StopReason::policy) {
+    Job job;
+    for (const std::string& text : texts) job.texts.push_back({.text = text});
+    sample(job, reason);
+  }
+  // The answers are `logits`, else by the texts.
+  void sample(const Job& job, StopReason reason = StopReason::policy, const std::vector<float>& logits = {}) {
     ActiveRequest request;
     request.policy = policies_.current();
-    for (const std::string& text : texts) {
-      request.job.texts.push_back({.text = text});
-      TextOutcome& outcome = request.outcomes.emplace_back();
-      outcome.answer.stop_reason = reason;
-      const std::vector<float> logits = text.size() % 2 == 1 ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
-      outcome.answer.evidence.label = compute_evidence(context_.model.exit_logits(logits)).label;
-      outcome.answer.evidence.value = 0.25F;
+    request.job = job;
+    for (const JobText& text : job.texts) {
+      Answer& answer = request.outcomes.emplace_back().answer;
+      answer.stop_reason = reason;
+      answer.logits = text.text.size() % 2 == 1 ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
+      if (context_.model.problem == Problem::regression) answer.logits = {0.25F};
+      if (!logits.empty()) answer.logits = logits;
+      answer.evidence = compute_evidence(context_.model.exit_logits(answer.logits));
     }
     shadow_->sample(request);
   }
@@ -68,6 +75,7 @@ class TestShadow : public FakeContext {
   Shadow& shadow() { return *shadow_; }
   ServedPolicies& policies() { return policies_; }
   FakeReference& reference() { return reference_; }
+  const ModelFacts& model() const { return context_.model; }
 
  private:
   ServiceContext context_ = context();
@@ -129,9 +137,16 @@ TEST(Shadow, CountsDroppedTextsAsNotCovered) {
 TEST(Shadow, LimitsBytesOfPendingTexts) {
   TestShadow test;
   test.reference().hold(true);
-  for (int i = 0; i < 20; ++i) test.sample({std::string(1 << 20, 'a')});
+  for (int i = 0; i < 20; ++i) test.sample({std::string((1 << 20) - 8, 'a')});  // and an answer of two floats
   EXPECT_EQ(test.point().dropped(), 4U);
   EXPECT_EQ(test.report().pending, Shadow::kMaxPendingBytes >> 20);
+}
+
+TEST(Shadow, LimitsBytesOfPendingQueries) {
+  TestShadow test;
+  test.reference().hold(true);
+  for (int i = 0; i < 20; ++i) test.sample(Job{.texts = {{.text = "a"}}, .query = std::string(1 << 20, 'a')});
+  EXPECT_EQ(test.report().pending, (Shadow::kMaxPendingBytes >> 20) - 1);
 }
 
 TEST(Shadow, AlarmIsLoggedOnceAndTightensIfConfigured) {
@@ -210,6 +225,54 @@ TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
   test.sample({"ab"});  // 0.25 early, 1 by the reference
   ASSERT_TRUE(test.until_watched(1));
   EXPECT_DOUBLE_EQ(test.point().losses(), 0.75 / 5);
+}
+
+// Each problem: what is counted is the loss that certificates are made of.
+TEST(Shadow, CountsCertifiedLoss) {
+  for (const ShadowSetup& setup : {ShadowSetup{}, ShadowSetup{.multi_label = true}, ShadowSetup{.range = 2}}) {
+    TestShadow test(setup);
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal;
+    double losses = 0;
+    for (uint64_t i = 1; i <= 50; ++i) {
+      std::vector<float> early(setup.range > 0 ? 1 : 40), full = early;
+      for (float& logit : early) logit = normal(random);
+      for (size_t c = 0; c < full.size(); ++c) full[c] = early[c] + 0.05F * normal(random);
+      test.reference().answer_with(full);
+      test.sample(Job{.texts = {{.text = std::to_string(i)}}}, StopReason::policy, early);
+      ASSERT_TRUE(test.until_watched(i));
+      losses += answer_loss(test.model(), early, full, setup.range);
+      EXPECT_DOUBLE_EQ(test.point().losses(), losses);
+    }
+    EXPECT_GT(losses, 0);
+    EXPECT_LT(losses, 50);
+  }
+}
+
+TEST(Shadow, RunsSameTokensAsLiveRun) {
+  TestShadow test;
+  ModelFacts ranker = test.model();
+  ranker.outputs = 1;
+  const JobRules rules{test.model()}, ranking{ranker};
+  const std::string long_text = std::string(100, 'a') + "end";
+  std::vector<Job> jobs;
+  for (const char* inputs : {R"("ab")", R"([["ab","cd"],["e"]])"})
+    jobs.push_back(parse_predict(Json::parse(fmt::format(R"({{"inputs":{}}})", inputs)), rules));
+  for (const char* side : {"Left", "Right"}) {
+    jobs.push_back(parse_predict(Json{{"inputs", long_text}, {"truncation_direction", side}}, rules));
+  }
+  jobs.push_back(parse_rerank(Json{{"query", "which"}, {"texts", {"this", "that one"}}}, ranking));
+  jobs.push_back(parse_infer(
+      Json::parse(R"({"inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64","data":[[1,7,2]]}]})"), rules));
+  for (const Job& job : jobs) {
+    for (size_t i = 0; i < job.texts.size(); ++i) {
+      Job one = job;
+      one.texts = {job.texts[i]};
+      test.sample(one);
+      ASSERT_TRUE(test.until([&] { return test.report().pending == 0; }));
+      EXPECT_EQ(test.reference().tokens(), encode_text(job, i, test.model(), ByteTokenizer()).ids);
+    }
+  }
 }
 
 TEST(Shadow, RejectsRegressionWithoutRange) {

@@ -69,7 +69,7 @@ def main():
         with open(log, encoding='utf-8') as file:
             lines = [json.loads(line) for line in file]
         expect(len(lines) == 1 + len(TEXTS) + 24, f'lines in the log: {len(lines)}')
-        expect(lines[0]['format'] == 'exeunt.shadows/1' and lines[0]['precision'] == 'int8', f'head: {lines[0]}')
+        expect(lines[0]['format'] == 'exeunt.shadows/2' and lines[0]['precision'] == 'int8', f'head: {lines[0]}')
         expect(all(len(line['reference']) == lines[0]['outputs'] for line in lines[1:]), 'logits of the reference')
         expect(any(line['reference'] != line['logits'][-lines[0]['outputs']:] for line in lines[1:]),
                'the reference is fp32, not int8')
