@@ -56,8 +56,9 @@ class Jobs {
 
   [[nodiscard]] const Admission& admission() const noexcept { return admission_; }
   [[nodiscard]] Admission& admission() noexcept { return admission_; }
-  [[nodiscard]] Refusal overloaded(std::string_view of);     // counts it, too
-  [[nodiscard]] Clock::time_point wake_at() const noexcept;  // the next deadline
+  [[nodiscard]] Refusal overloaded(std::string_view of);                          // counts it, too
+  [[nodiscard]] Clock::time_point wake_at() const noexcept;                       // the next deadline
+  [[nodiscard]] size_t unanswered() const noexcept { return deadlines_.size(); }  // whose clients still wait
   void wake(Clock::time_point now);
 
  private:

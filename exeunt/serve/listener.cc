@@ -336,7 +336,6 @@ void Listener::State::await_signal() {
             {.level = "error", .message = "reload failed; keeping the old ones", .fields = {{"why", failure.what()}}});
       }
     } else if (stopping) {
-      has_unanswered = service->in_flight() > 0;
       return end();
     } else {
       begin_drain();
@@ -383,10 +382,7 @@ void Listener::State::watch_drain() {
       const auto all = connections;  // closing removes them
       for (const auto& connection : all) connection->close_if_idle();
     }
-    if (connections.empty() || now >= drain_until) {
-      has_unanswered = service->in_flight() > 0;
-      return end();
-    }
+    if (connections.empty() || now >= drain_until) return end();
   }
   drain_timer.expires_after(5ms);
   drain_timer.async_wait([this](const error_code& error) {
@@ -395,6 +391,7 @@ void Listener::State::watch_drain() {
 }
 
 void Listener::State::end() {
+  has_unanswered = service->unanswered() > 0;
   const auto all = connections;
   for (const auto& connection : all) connection->close();
   ended = true;

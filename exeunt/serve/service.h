@@ -59,6 +59,7 @@ class Service {
   [[nodiscard]] bool draining() const noexcept { return draining_; }
   [[nodiscard]] size_t bytes_held() const noexcept { return jobs_.admission().bytes(); }
   [[nodiscard]] size_t in_flight() const noexcept { return jobs_.admission().requests(); }
+  [[nodiscard]] size_t unanswered() const noexcept { return jobs_.unanswered(); }
 
   // When to call `wake` next: deadlines, canary, load level.
   [[nodiscard]] Clock::time_point wake_at() const;

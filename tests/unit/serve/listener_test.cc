@@ -520,6 +520,23 @@ TEST(ListenerTest, DrainAnswersEveryAcceptedRequest) {
   }
 }
 
+// Work that is still being cancelled for clients that have left is owed to nobody.
+TEST(ListenerTest, DrainReportsOnlyRequestsOfConnectedClientsAsUnanswered) {
+  for (const bool leaves : {true, false}) {
+    RunningServer server({.listener = {.drain_timeout = 300ms}, .threads = 1});
+    server.engine().hold(true);
+    RawClient client(server.port());
+    client.send(post_text("/predict", kBody));
+    while (server.ask<size_t>([](Service& s) { return s.in_flight(); }) == 0) std::this_thread::sleep_for(1ms);
+    if (leaves) {
+      client.close();
+      while (server.ask<uint64_t>([](Service& s) { return s.metrics().abandoned; }) == 0)
+        std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_EQ(server.stop(), leaves);
+  }
+}
+
 TEST(ListenerTest, ServesOnUnixSocketAndRemovesIt) {
   const Scratch scratch;
   const std::string path = scratch.path() / "s";
