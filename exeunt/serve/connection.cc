@@ -225,6 +225,7 @@ bool Connection::begin_body(HttpRequest& head) {
     respond(std::move(*refusal));
     return false;
   }
+  has_key_ = has_key_ || host_.service.has_key(head);
   arriving_body_ = host_.service.begin_body();
   buffer_.resize(kBodyBuffer);
   return true;
@@ -246,6 +247,7 @@ void Connection::dispatch() {
   HttpRequest request = reader_.take();
   request.peer = peer_;
   keep_alive_ = request.keep_alive;
+  has_key_ = has_key_ || host_.service.has_key(request);
   try {
     active_ = host_.service.handle(std::move(request), [self = shared_from_this()](HttpResponse&& response) {
       self->guarded([&] {

@@ -47,6 +47,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // it is busy.
   [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
   [[nodiscard]] std::optional<Clock::time_point> body_since() const;  // while a body arrives
+  [[nodiscard]] bool has_key() const noexcept { return has_key_; }    // a request has shown a valid one
 
  private:
   enum class Wait { handshake, idle, head, body, answer, refusal, write, linger };
@@ -82,7 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::vector<char> buffer_;
   std::unique_ptr<ArrivingBody> arriving_body_;  // while one is arriving
   size_t begin_ = 0, end_ = 0;                   // of the bytes read and not yet consumed
-  bool reading_ = false, open_ = true, keep_alive_ = true, sending_continue_ = false;
+  bool reading_ = false, open_ = true, keep_alive_ = true, sending_continue_ = false, has_key_ = false;
   size_t lingered_ = 0;
   Wait wait_ = Wait::idle;
   Clock::time_point since_;

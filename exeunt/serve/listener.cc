@@ -295,9 +295,14 @@ bool close_oldest(const std::set<std::shared_ptr<Connection>>& connections, cons
   return oldest != nullptr;
 }
 
-// Closes the connection that has waited longest for its client; false if all are busy.
+// Closes the connection that has waited longest for its client, those that have shown a key last; false if all are
+// busy.
 bool Listener::State::evict_longest_waiting() {
-  return close_oldest(connections, [](const Connection& connection) { return connection.waiting_since(); });
+  const auto since = [](const Connection& connection) { return connection.waiting_since(); };
+  const auto keyless = [](const Connection& connection) {
+    return connection.has_key() ? std::nullopt : connection.waiting_since();
+  };
+  return close_oldest(connections, keyless) || close_oldest(connections, since);
 }
 
 bool Listener::State::close_slowest_body(const Connection* except) {

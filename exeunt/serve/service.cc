@@ -198,7 +198,7 @@ void Service::check_access(const HttpRequest& request) {
     reason = "origin";
     if (request.method != "OPTIONS") check_origin(request, options_.access);
     reason = "key";
-    if (keys_.required() && !is_public(request) && !keys_.allow(request.field("authorization"))) {
+    if (keys_.required() && !is_public(request) && !has_key(request)) {
       throw Refusal(401, ErrorType::validation, "a valid API key is required", "send 'Authorization: Bearer KEY'");
     }
   } catch (const Refusal&) {

@@ -52,6 +52,9 @@ class Service {
   // For a body that arrives while others take all the memory allowed.
   [[nodiscard]] Refusal no_room_for_body() { return jobs_.overloaded("bytes"); }
 
+  [[nodiscard]] bool has_key(const HttpRequest& request) const {
+    return keys_.required() && keys_.allow(request.field("authorization"));
+  }
   void use_keys(ApiKeys keys) { keys_ = std::move(keys); }
   void drain() noexcept;
   // To be called before the engines of shadow runs are destroyed.

@@ -240,6 +240,39 @@ TEST(ListenerTest, ClosesLongestWaitingAtConnectionLimit) {
   EXPECT_TRUE(idle[0]->ends());  // the one that had waited longest
 }
 
+TEST(ListenerTest, ClosesConnectionsWithKeyLastAtConnectionLimit) {
+  RunningServer server({.listener = {.max_connections = 8}});
+  server.ask<bool>([](Service& s) { return s.use_keys(ApiKeys({"a-good-key"})), true; });
+  const std::string key = "Authorization: Bearer a-good-key\r\n", whole = post_text("/predict", kBody, key);
+  const auto status = [](RawClient& client, const std::string& request) {
+    client.send(request);
+    const auto response = client.receive();
+    return response ? response->status : 0;
+  };
+  const auto open = [&](std::vector<std::unique_ptr<RawClient>>& clients, uint64_t until) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    while (server.ask<uint64_t>([](Service& s) { return s.metrics().connections; }) < until)
+      std::this_thread::sleep_for(1ms);
+  };
+  RawClient posts(server.port()), gets(server.port()), sends(server.port());
+  const std::string info = "GET /info HTTP/1.1\r\nHost: x\r\n" + key + "\r\n";
+  EXPECT_EQ(status(posts, whole), 200);
+  EXPECT_EQ(status(gets, info), 200);
+  sends.send(std::string_view(whole).substr(0, whole.size() - 1));
+  while (server.ask<size_t>([](Service& s) { return s.bytes_held(); }) == 0) std::this_thread::sleep_for(1ms);
+  std::vector<std::unique_ptr<RawClient>> idle, others;
+  for (uint64_t i = 1; i <= 20; ++i) open(idle, 3 + i);
+  EXPECT_EQ(status(posts, whole), 200);
+  EXPECT_EQ(status(gets, info), 200);
+  EXPECT_EQ(status(sends, whole.substr(whole.size() - 1)), 200);
+  // Where all have shown a key, the one that has waited longest still gives way.
+  for (uint64_t i = 1; i <= 6; ++i) {
+    open(others, 23 + i);
+    EXPECT_EQ(status(*others.back(), whole), 200);
+  }
+  EXPECT_TRUE(posts.ends());
+}
+
 TEST(ListenerTest, ClosesClientThatNeverReadsAtConnectionLimit) {
   RunningServer server({.listener = {.write_timeout = 1h, .max_connections = 8}});
   std::string many;
