@@ -7,6 +7,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +24,8 @@ using boost::system::error_code;
 constexpr size_t kMaxLinger = 1 << 20;
 // Between reads from such a client: without it refusing a fast one would cost more than serving it.
 constexpr auto kLingerPause = std::chrono::milliseconds(20);
+// Between looks whether a client that has sent more than its request is still there.
+constexpr auto kWatchPause = std::chrono::milliseconds(20);
 // Small until a request's head has been accepted; then it reads in larger pieces.
 constexpr size_t kHeadBuffer = 4096, kBodyBuffer = 16384;
 // A client that has read nothing for this long may be closed for another.
@@ -180,7 +183,8 @@ void Connection::on_read(const error_code& error, size_t bytes) {
   begin_ = 0;
   end_ = bytes;
   // One read stays open while a request runs, to notice a disconnect; its bytes are parsed later.
-  if (wait_ == Wait::answer || wait_ == Wait::refusal || wait_ == Wait::write || sending_continue_) return;
+  if (wait_ == Wait::answer) return watch_disconnect();
+  if (wait_ == Wait::refusal || wait_ == Wait::write || sending_continue_) return;
   consume();
 }
 
@@ -260,7 +264,19 @@ void Connection::dispatch() {
     throw;
   }
   if (wait_ == Wait::answer) host_.arm();
-  if (begin_ == end_) read();
+  if (begin_ == end_) return read();
+  if (wait_ == Wait::answer) watch_disconnect();
+}
+
+// Notices a disconnect behind bytes of the next request, which are not read yet.
+void Connection::watch_disconnect() {
+  pollfd hangup{socket_.native_handle(), POLLRDHUP, 0};
+  if (::poll(&hangup, 1, 0) > 0) return close();
+  pause_.expires_after(kWatchPause);
+  pause_.async_wait([self = shared_from_this()](const error_code& cancelled) {
+    if (cancelled || !self->open_ || self->wait_ != Wait::answer) return;
+    self->guarded([&] { self->watch_disconnect(); });
+  });
 }
 
 void Connection::refuse_out_of_memory() {

@@ -62,6 +62,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool begin_body(HttpRequest& head);
   bool charge_body();
   void dispatch();
+  void watch_disconnect();
   void respond(HttpResponse&& response);
   void send_refusal(std::string_view body);
   void send(std::string_view body);

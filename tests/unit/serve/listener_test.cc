@@ -495,15 +495,25 @@ TEST(ListenerTest, AnswersHeadRequestWithoutBody) {
   EXPECT_TRUE(client.ends());
 }
 
+// Whatever else it has sent, with its request or after it.
 TEST(ListenerTest, CancelsWorkOfDisconnectedClient) {
   RunningServer server({.threads = 1});
   server.engine().hold(true);
-  {
-    RawClient client(server.port());
-    client.send(post_text("/predict", kBody));
-    while (server.ask<size_t>([](Service& s) { return s.in_flight(); }) == 0) std::this_thread::sleep_for(1ms);
+  size_t clients = 0;
+  for (const auto& [with, after] : {std::pair<size_t, size_t>{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 60'000}}) {
+    {
+      RawClient client(server.port());
+      client.send(post_text("/predict", kBody) + std::string(with, 'P'));
+      ++clients;
+      while (server.ask<size_t>([](Service& s) { return s.in_flight(); }) < clients) std::this_thread::sleep_for(1ms);
+      client.send(std::string(after, 'P'));
+    }
+    for (int i = 0; i < 5000; ++i) {
+      if (server.ask<uint64_t>([](Service& s) { return s.metrics().abandoned; }) == clients) break;
+      std::this_thread::sleep_for(1ms);
+    }
+    ASSERT_EQ(server.ask<uint64_t>([](Service& s) { return s.metrics().abandoned; }), clients) << with << " " << after;
   }
-  while (server.ask<uint64_t>([](Service& s) { return s.metrics().abandoned; }) == 0) std::this_thread::sleep_for(1ms);
   server.engine().hold(false);
   expect_alive(server.port());
   EXPECT_EQ(server.engine().begun(), 1);
