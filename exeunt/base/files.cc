@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/base/files.h"
 
-#include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <random>
 #include <system_error>
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -51,11 +53,50 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// A hidden name next to `path` that no other writer in this or another process uses.
+constexpr size_t kSuffix = 16;  // hexadecimal digits
+
+// A hidden name next to `path`. It is random: process numbers are used again, in a container at every start.
 fs::path name_beside(const fs::path& path, std::string_view tag) {
-  static std::atomic<unsigned> counter{0};
-  const fs::path clean = path.has_filename() ? path : path.parent_path();
-  return parent_of(clean) / fmt::format(".{}.{}-{}-{}", clean.filename().string(), tag, ::getpid(), counter++);
+  std::random_device random;
+  return parent_of(path) / fmt::format(".{}.{}-{:08x}{:08x}", path.filename().string(), tag, random(), random());
+}
+
+bool lock(int descriptor) {
+  return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+}
+
+// Removes what killed writers of `path` left: writers that live hold a lock.
+void remove_stale(const fs::path& path) {
+  const std::string start = fmt::format(".{}.partial-", path.filename().string());
+  std::error_code ignored;
+  for (fs::directory_iterator at(parent_of(path), ignored), end; at != end; at.increment(ignored)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with(start) || name.size() != start.size() + kSuffix) continue;
+    if (name.find_first_not_of("0123456789abcdef", start.size()) != std::string::npos) continue;
+    const int descriptor = ::open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) continue;
+    if (lock(descriptor)) fs::remove_all(at->path(), ignored);
+    ::close(descriptor);
+  }
+}
+
+// Creates a file or folder with a hidden name next to `path`. The descriptor holds its lock.
+int create_beside(const fs::path& path, bool folder, fs::path& made) {
+  remove_stale(path);
+  for (;;) {
+    made = name_beside(path, "partial");
+    const bool ready = !folder || ::mkdir(made.c_str(), 0755) == 0;
+    const int flags = folder ? O_RDONLY | O_DIRECTORY : O_WRONLY | O_CREAT | O_EXCL;
+    const int descriptor = ready ? ::open(made.c_str(), flags | O_CLOEXEC, 0644) : -1;
+    if (descriptor < 0) {
+      if (errno == EEXIST || (folder && ready && errno == ENOENT)) continue;
+      throw_write_error(path, folder ? "create folder" : "create");
+    }
+    // Another writer may have taken it for a stale one before we locked it. A file system without locks has no such
+    // writers.
+    if ((lock(descriptor) || errno != EWOULDBLOCK) && path_exists(made)) return descriptor;
+    ::close(descriptor);
+  }
 }
 
 }  // namespace
@@ -181,10 +222,7 @@ std::string read_text(const ReadPath& path, size_t limit) {
   return std::string(file->text());
 }
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(name_beside(path_, "partial")) {
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw_write_error(path_, "create");
-}
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), descriptor_(create_beside(path_, false, temporary_)) {}
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
@@ -236,20 +274,19 @@ void append_text(const fs::path& path, std::string_view text) {
 }
 
 AtomicFolder::AtomicFolder(fs::path target, bool replace)
-    : target_(target.has_filename() ? std::move(target) : target.parent_path()),
-      staging_(name_beside(target_, "partial")),
-      replace_(replace) {
+    : target_(target.has_filename() ? std::move(target) : target.parent_path()), replace_(replace) {
   std::error_code ignored;
   if (path_exists(target_) && !replace_) {
     throw Error(Code::usage, fmt::format("{}: already exists", target_.string()), "choose another name or add --force");
   }
   fs::create_directories(parent_of(target_), ignored);
-  if (::mkdir(staging_.c_str(), 0755) != 0) throw_write_error(target_, "create folder");
+  lock_ = create_beside(target_, true, staging_);
 }
 
 AtomicFolder::~AtomicFolder() {
   std::error_code ignored;
   if (!done_) fs::remove_all(staging_, ignored);
+  ::close(lock_);
 }
 
 void AtomicFolder::commit() {

@@ -63,7 +63,8 @@ void drop_pages(std::span<const std::byte> part) noexcept;
 // The whole file as text; rejects files larger than `limit` bytes.
 [[nodiscard]] std::string read_text(const ReadPath& path, size_t limit = size_t{1} << 28);
 
-// Writes to a temporary file next to `path` that commit() renames; without commit() nothing is left behind.
+// Writes to a temporary file next to `path` that commit() renames; without commit() nothing is left behind. What a
+// killed process left of the same path is removed.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -77,7 +78,7 @@ class AtomicFile {
 
  private:
   std::filesystem::path path_, temporary_;
-  int descriptor_ = -1;
+  int descriptor_;
 };
 
 void write_atomically(const std::filesystem::path& path, std::string_view text);
@@ -102,6 +103,7 @@ class AtomicFolder {
  private:
   std::filesystem::path target_, staging_;
   bool replace_, done_ = false;
+  int lock_ = -1;  // of `staging_`
 };
 
 }  // namespace exeunt

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/fixtures/scratch.h"
@@ -72,6 +73,55 @@ TEST(Files, UncommittedFileLeavesNothing) {
   write_atomically(path, "new");
   EXPECT_EQ(read_text(path), "new");
   EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
+// As in a container, where every start has the same process number.
+TEST(Files, KilledProcessOfSameNumberBlocksNone) {
+  const Scratch scratch;
+  const fs::path file = scratch.path() / "x", folder = scratch.path() / "model";
+  for (int i = 0; i < 100; ++i) {
+    scratch.write(fmt::format(".x.partial-{}-{}", ::getpid(), i), "");
+    fs::create_directory(scratch.path() / fmt::format(".model.partial-{}-{}", ::getpid(), i));
+  }
+  write_atomically(file, "new");
+  EXPECT_EQ(read_text(file), "new");
+  AtomicFolder(folder).commit();
+  EXPECT_TRUE(fs::is_directory(folder));
+}
+
+TEST(Files, RemovesWhatKilledWritersLeft) {
+  const Scratch scratch;
+  const fs::path file = scratch.path() / "x", folder = scratch.path() / "model";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    AtomicFile left_file(file);
+    const AtomicFolder left_folder(folder);
+    std::ofstream(left_folder.path() / "a") << "1";
+    ::_exit(0);  // without destructors, as if it was killed
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(entries(scratch.path()), 2U);
+  scratch.write(".x.partial-notes of the user", "");
+  scratch.write(".y.partial-0123456789abcdef", "");
+  write_atomically(file, "new");
+  AtomicFolder(folder).commit();
+  EXPECT_EQ(entries(scratch.path()), 4U) << "the two results, and the two files that are not of these paths";
+}
+
+TEST(Files, KeepsWhatOtherWritersHold) {
+  const Scratch scratch;
+  const fs::path file = scratch.path() / "x", folder = scratch.path() / "model";
+  AtomicFile slow_file(file);
+  AtomicFolder slow_folder(folder, true);
+  std::ofstream(slow_folder.path() / "a") << "slow";
+  write_atomically(file, "quick");
+  AtomicFolder(folder, true).commit();
+  slow_file.write("slow");
+  slow_file.commit();
+  slow_folder.commit();
+  EXPECT_EQ(read_text(file), "slow");
+  EXPECT_EQ(read_text(folder / "a"), "slow");
+  EXPECT_EQ(entries(scratch.path()), 2U);
 }
 
 TEST(Files, FullDiskIsResourcesError) {
