@@ -298,14 +298,18 @@ void AtomicFolder::commit() {
   std::error_code ignored;
   const bool occupied = path_exists(target_);
   if (occupied && !replace_) throw Error(Code::usage, fmt::format("{}: already exists", target_.string()));
-  const fs::path retired = name_beside(target_, "old");
-  if (occupied && ::rename(target_.c_str(), retired.c_str()) != 0)
-    throw_write_error(target_, "move the old folder aside");
-  if (::rename(staging_.c_str(), target_.c_str()) != 0) {
-    const int error = errno;
-    if (occupied) ::rename(retired.c_str(), target_.c_str());
-    errno = error;
-    throw_write_error(target_, "rename into place");
+  // The two change places at once, or, on a file system that cannot do that, one after the other.
+  fs::path retired = staging_;
+  if (!occupied || ::renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) != 0) {
+    retired = name_beside(target_, "old");
+    if (occupied && ::rename(target_.c_str(), retired.c_str()) != 0)
+      throw_write_error(target_, "move the old folder aside");
+    if (::rename(staging_.c_str(), target_.c_str()) != 0) {
+      const int error = errno;
+      if (occupied) ::rename(retired.c_str(), target_.c_str());
+      errno = error;
+      throw_write_error(target_, "rename into place");
+    }
   }
   done_ = true;
   if (occupied) fs::remove_all(retired, ignored);

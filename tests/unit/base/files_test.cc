@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,36 @@ TEST(Files, FolderIsWrittenAtomically) {
   }
   EXPECT_FALSE(fs::exists(target / "a"));
   EXPECT_EQ(read_text(target / "b"), "2");
+  EXPECT_EQ(entries(scratch.path()), 1U);
+}
+
+// The names in `watched` that were moved, in their order.
+std::vector<std::string> moved_names(int watched) {
+  alignas(inotify_event) char buffer[4096];
+  const ssize_t got = ::read(watched, buffer, sizeof buffer);
+  std::vector<std::string> out;
+  for (ssize_t at = 0; at < got;) {
+    const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+    out.emplace_back(event->name);
+    at += static_cast<ssize_t>(sizeof *event + event->len);
+  }
+  return out;
+}
+
+TEST(Files, ReplacedFolderIsNeverMissing) {
+  const Scratch scratch;
+  const fs::path target = scratch.path() / "model";
+  fs::create_directory(target);
+  AtomicFolder folder(target, true);
+  std::ofstream(folder.path() / "new") << "1";
+  const int watch = ::inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(::inotify_add_watch(watch, scratch.path().c_str(), IN_MOVE), 0);
+  const std::string staging = folder.path().filename();
+  folder.commit();
+  // Each pair is a move: the new folder takes the place before the old one has left it.
+  EXPECT_THAT(moved_names(watch), testing::ElementsAre(staging, "model", "model", staging));
+  ::close(watch);
+  EXPECT_TRUE(fs::exists(target / "new"));
   EXPECT_EQ(entries(scratch.path()), 1U);
 }
 
