@@ -98,8 +98,7 @@ WordPieceModel::Key WordPieceModel::key_of(std::string_view word) noexcept {
 }
 
 size_t WordPieceModel::slot_of(Key key, size_t size) const noexcept {
-  constexpr uint64_t kOdd = 0x9E3779B97F4A7C15U;
-  return (((key.low + size) * kOdd) ^ std::rotl(key.high * kOdd, 32)) * kOdd >> shift_;
+  return mix_bits(mix_bits((key.low + size) ^ secret_[0]) ^ key.high ^ secret_[1]) >> shift_;
 }
 
 WordPieceModel::WordPieceModel(const Vocabulary& vocabulary, const Options& options)

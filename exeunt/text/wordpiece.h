@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/base/secret_hash.h"
 #include "exeunt/text/byte_trie.h"
 #include "exeunt/text/vocabulary.h"
 
@@ -65,6 +66,7 @@ class WordPieceModel {
   ByteTrie starts_, continuations_;  // values are indices into the two lists
   std::vector<int32_t> start_ids_, continuation_ids_;
   std::vector<Slot> slots_;  // open addressing, a power of two, id -1 = free
+  HashSecret secret_ = hash_secret();
   int shift_ = 63;
   int32_t unknown_;
   size_t max_chars_;
