@@ -107,17 +107,19 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocab
   std::ranges::stable_sort(tokens, [](const auto& a, const auto& b) { return a.special > b.special; });
   tokens_ = std::move(tokens);
   for (size_t i = 0; i < tokens_.size(); ++i) by_id_.emplace(*tokens_[i].id, i);
-  build(raw_, false, normalizer);
-  build(normalized_, true, normalizer);
+  build(raw_, false, normalizer, where);
+  build(normalized_, true, normalizer, where);
 }
 
-void AddedTokens::build(Matcher& matcher, bool normalized, const Normalizer& normalizer) {
+void AddedTokens::build(Matcher& matcher, bool normalized, const Normalizer& normalizer, const std::string& where) {
   std::vector<std::string> patterns;
   for (size_t i = 0; i < tokens_.size(); ++i) {
     if (tokens_[i].normalized != normalized) continue;
     NormalizedText text(tokens_[i].content, 0);
     if (normalized) normalize(normalizer, text);
     if (text.empty()) continue;  // nothing left to match
+    if (text.size() > kMaxTokenBytes)
+      throw_bad_file(where, "got an added token of {} bytes, want at most {}", text.size(), kMaxTokenBytes);
     matcher.starts[static_cast<uint8_t>(text.text()[0])] = true;
     patterns.emplace_back(text.text());
     matcher.tokens.push_back(i);

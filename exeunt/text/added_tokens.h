@@ -80,7 +80,7 @@ class AddedTokens {
     size_t end = 0;
     ptrdiff_t token = -1;
   };
-  void build(Matcher& matcher, bool normalized, const Normalizer& normalizer);
+  void build(Matcher& matcher, bool normalized, const Normalizer& normalizer, const std::string& where);
   [[nodiscard]] static Match longest_at(const Matcher& matcher, std::string_view text, size_t at) noexcept;
   void split(const Matcher& matcher, std::string_view text, std::vector<Part>& parts) const;
 

@@ -48,6 +48,17 @@ TEST(AddedTokens, LongestMatchWins) {
   EXPECT_EQ(cut(added, "abab"), "<3:ab><3:ab>");
 }
 
+// A text is compared with a token from each of its places, so that a long token would take time like its square.
+TEST(AddedTokens, RejectsLongToken) {
+  const std::string longest(kMaxTokenBytes, 'x');
+  EXPECT_EQ(cut(make({token(longest)}), longest + "x"), fmt::format("<3:{}>(x)", longest));
+  EXPECT_THAT(error_of([&] { (void)make({token(longest + "x")}); }).what(),
+              HasSubstr("f: got an added token of 4097 bytes, want at most 4096"));
+  const Normalizer doubles{Replace{"x", "yy", false}};
+  EXPECT_THAT(error_of([&] { (void)make({token(longest, true)}, doubles); }).what(), HasSubstr("8192 bytes"))
+      << "as it is compared";
+}
+
 TEST(AddedTokens, StripsWhiteSpaceWhenSet) {
   AddedToken left = token("[MASK]");
   left.lstrip = true;
