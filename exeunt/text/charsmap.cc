@@ -35,7 +35,8 @@ bool continues(char c) noexcept {
   return (static_cast<uint8_t>(c) & 0xC0U) == 0x80U;
 }
 
-constexpr size_t kWholeBelow = 6;  // larger clusters are never looked up whole
+constexpr size_t kWholeBelow = 6;       // larger clusters are never looked up whole
+constexpr size_t kMaxEntryBytes = 256;  // entries are characters with their marks
 
 // One code point of the result: it replaces one of the source (0), one and the `-change` after it, or is inserted (1)
 // and replaces none.
@@ -95,6 +96,9 @@ template <class Found>
 void Charsmap::walk(std::string_view text, const Found& found) const {
   size_t node = offset_of(units_[0]);
   for (size_t at = 0; at < text.size(); ++at) {
+    if (at == kMaxEntryBytes) {  // a damaged trie may lead back to itself
+      throw_bad_file("precompiled_charsmap", "got an entry of more than {} bytes", kMaxEntryBytes);
+    }
     const auto byte = static_cast<uint8_t>(text[at]);
     node ^= byte;
     if (byte == 0 || node >= units_.size()) return;
@@ -107,7 +111,7 @@ void Charsmap::walk(std::string_view text, const Found& found) const {
   }
 }
 
-std::optional<std::string_view> Charsmap::find(std::string_view text) const noexcept {
+std::optional<std::string_view> Charsmap::find(std::string_view text) const {
   std::optional<std::string_view> shortest;
   walk(text, [&](std::string_view by, size_t) {
     shortest = by;
@@ -116,7 +120,7 @@ std::optional<std::string_view> Charsmap::find(std::string_view text) const noex
   return shortest;
 }
 
-std::optional<std::pair<std::string_view, size_t>> Charsmap::find_longest(std::string_view text) const noexcept {
+std::optional<std::pair<std::string_view, size_t>> Charsmap::find_longest(std::string_view text) const {
   std::optional<std::pair<std::string_view, size_t>> longest;
   walk(text, [&](std::string_view by, size_t bytes) {
     longest.emplace(by, bytes);

@@ -22,11 +22,11 @@ class Charsmap {
   Charsmap(std::string_view bytes, const std::string& where);
 
   // The replacement of `text` as a whole: the entry of its *shortest* prefix that has one. This is what the oracle
-  // does; a prefix that is an entry hides longer ones.
-  [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const noexcept;
+  // does; a prefix that is an entry hides longer ones. Both searches throw Error if `text` leads deeper than any entry.
+  [[nodiscard]] std::optional<std::string_view> find(std::string_view text) const;
 
   // The replacement of the *longest* prefix of `text` that has an entry, and that prefix's size, as in sentencepiece.
-  [[nodiscard]] std::optional<std::pair<std::string_view, size_t>> find_longest(std::string_view text) const noexcept;
+  [[nodiscard]] std::optional<std::pair<std::string_view, size_t>> find_longest(std::string_view text) const;
 
   // False only if every ASCII character of `text` is unchanged. CR LF counts as one change.
   [[nodiscard]] bool touches_ascii(std::string_view text) const noexcept;

@@ -235,7 +235,7 @@ int32_t SentencePieceModel::id(std::string_view piece) const noexcept {
 }
 
 // The longest user-defined piece as it is, else what the longest entry of the map says, else one character.
-SentencePieceModel::Prefix SentencePieceModel::normal_prefix(std::string_view rest) const noexcept {
+SentencePieceModel::Prefix SentencePieceModel::normal_prefix(std::string_view rest) const {
   size_t longest = 0;
   uint32_t node = ByteTrie::kRoot;
   for (size_t at = 0; at < rest.size() && user_defined_.step(node, static_cast<uint8_t>(rest[at]));) {

@@ -72,7 +72,7 @@ class SentencePieceModel {
     std::string_view text;
     size_t bytes;  // of the source
   };
-  [[nodiscard]] Prefix normal_prefix(std::string_view rest) const noexcept;
+  [[nodiscard]] Prefix normal_prefix(std::string_view rest) const;
 
   ByteTrie searched_, all_, user_defined_;  // pieces the search knows; all of them; those that are never normalised
   std::vector<SentencePiece> pieces_;

@@ -135,6 +135,16 @@ TEST(Charsmap, RejectsDamagedTables) {
   EXPECT_THAT(message(join({0x100U | (1U << 10), 0x80000001U}, "é")), HasSubstr("unit 0 leads outside"));
 }
 
+TEST(Charsmap, RejectsTrieThatLeadsBack) {
+  std::vector<uint32_t> units(512, 0);
+  units[0] = 256U << 10;
+  units[256 ^ 'a'] = 'a' | (uint32_t{'a'} << 10);  // its children are the root's
+  const Charsmap map(join(units, ""), "f");
+  EXPECT_EQ(map.find_longest(std::string(256, 'a')), std::nullopt);
+  EXPECT_THAT(error_of([&] { (void)map.find_longest(std::string(257, 'a')); }).what(),
+              HasSubstr("precompiled_charsmap: got an entry of more than 256 bytes"));
+}
+
 TEST(Charsmap, IgnoresTrieUnitsOutOfBounds) {
   const Charsmap map(join({1000U << 10}, ""), "f");
   EXPECT_EQ(map.find("a"), std::nullopt);
