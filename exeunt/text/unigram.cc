@@ -129,6 +129,7 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;  // below the worst piece, as in sentencepiece
 constexpr uint32_t kUnreached = UINT32_MAX;
+constexpr size_t kLongestWhole = 64;  // bytes
 
 ByteTrie make_trie(const UnigramModel::Vocabulary& vocabulary) {
   std::vector<std::string_view> pieces;
@@ -151,10 +152,12 @@ UnigramModel::UnigramModel(const Vocabulary& vocabulary, const Options& options)
   for (size_t byte = 0; byte < bytes_.size(); ++byte) {
     bytes_[byte] = trie_.find(fmt::format("<0x{:02X}>", byte)).value_or(-1);
   }
-  // Most words are one piece. Knowing which pieces stay whole saves the search.
+  // Most words are one piece. Knowing which pieces stay whole saves the search; long ones would take time like their
+  // square here, and are rare.
   std::vector<bool> whole(vocabulary.size());
   Scratch scratch;
   for (size_t id = 0; id < vocabulary.size(); ++id) {
+    if (vocabulary[id].first.size() > kLongestWhole) continue;
     encode(vocabulary[id].first, scratch);
     whole[id] = scratch.tokens.size() == 1 && scratch.tokens.front().id == static_cast<int32_t>(id);
   }

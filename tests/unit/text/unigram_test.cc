@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/fixtures/growth.h"
+
 namespace exeunt {
 namespace {
 
@@ -107,6 +109,17 @@ TEST(Unigram, FindsBestSegmentation) {
     for (const std::string& text : texts(model, word)) sum += scores.contains(text) ? scores[text] : worst - 10;
     EXPECT_DOUBLE_EQ(sum, best_sum(scores, word, worst - 10)) << word;
   }
+}
+
+// All prefixes of one long piece: as many bytes as the square of its length.
+TEST(Unigram, NestedPiecesTakeLinearTime) {
+  const auto nested = [](size_t longest) {
+    UnigramModel::Vocabulary pieces{{"<unk>", 0}};
+    for (size_t size = 1; size <= longest; ++size) pieces.emplace_back(std::string(size, 'a'), -1);
+    return pieces;
+  };
+  EXPECT_LT(growth_exponent(128, nested, [](const auto& pieces) { (void)UnigramModel(pieces, {}); }), 2.5);
+  EXPECT_THAT(ids(UnigramModel(nested(1024), {}), std::string(1024, 'a')), ElementsAre(1024));
 }
 
 TEST(Unigram, EncodesWordOfOneMegabyte) {
