@@ -124,7 +124,8 @@ bool LearnedRows::lies_within(std::span<const uint64_t> prefixes) const {
 }
 
 bool LearnedRows::contains_one(std::span<const uint64_t> prefixes) const {
-  return std::any_of(lengths_.begin(), lengths_.end(), [&](int64_t length) {
+  const auto longer = std::lower_bound(lengths_.begin(), lengths_.end(), static_cast<int64_t>(prefixes.size()));
+  return std::any_of(lengths_.begin(), longer, [&](int64_t length) {
     return any_stretch(prefixes, static_cast<size_t>(length), salt_,
                        [&](uint64_t hash) { return rows_.contains(hash); });
   });

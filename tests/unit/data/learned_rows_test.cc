@@ -190,6 +190,19 @@ TEST(LearnedRows, AListCannotAskForEndlessWork) {
   }
 }
 
+TEST(LearnedRows, LengthsBeyondATextTakeNoTime) {
+  const auto list = [](size_t count) {
+    Numbers lengths(count);
+    std::iota(lengths.begin(), lengths.end(), 4);
+    return parsed(list_of({1}, lengths, {1}));
+  };
+  const Ids text = row({1, 2, 3, 4, 5});
+  const auto look = [&](const LearnedRows& rows) {
+    for (int i = 0; i < 200; ++i) EXPECT_EQ(rows.overlap(text), Overlap::none);
+  };
+  EXPECT_LT(growth_exponent(1000, list, look), 0.5);
+}
+
 // Numbers that a set of numbers would put into one bucket.
 TEST(LearnedRows, HashesChosenToCollideTakeTimeInProportion) {
   const auto list = [](size_t count) {
