@@ -28,6 +28,12 @@ std::string rows_text(int64_t rows) {
   return fmt::format("{} row{}", rows, rows == 1 ? "" : "s");
 }
 
+std::map<std::string_view, int> places_of(const std::vector<std::string>& labels) {
+  std::map<std::string_view, int> out;
+  for (size_t i = 0; i < labels.size(); ++i) out.emplace(labels[i], static_cast<int>(i));
+  return out;
+}
+
 }  // namespace
 
 std::string label_key(std::string_view label) {
@@ -144,9 +150,9 @@ void GoldReader::finish_labels(Dataset& data, std::string_view where) const {
   data.labels = names;
   if (exact_) return;
   sort_labels(data.labels);
-  std::map<std::string, float> place;
-  for (size_t i = 0; i < data.labels.size(); ++i) place[data.labels[i]] = static_cast<float>(i);
-  for (size_t i = 0; i < data.examples.size(); ++i) data.examples[i].gold = place.at(names[rows_[i]]);
+  const auto places = places_of(data.labels);
+  for (size_t i = 0; i < data.examples.size(); ++i)
+    data.examples[i].gold = static_cast<float>(places.at(names[rows_[i]]));
 }
 
 void GoldReader::say_joined(Dataset& data, std::string_view where, const std::vector<std::string>& names) const {
@@ -217,12 +223,9 @@ void SetReader::finish(Dataset& data, std::string_view where) const {
   data.labels = names_;
   if (given_) return;
   sort_labels(data.labels);
-  std::vector<int> moved;
-  for (const std::string& name : names_) {
-    moved.push_back(static_cast<int>(std::find(data.labels.begin(), data.labels.end(), name) - data.labels.begin()));
-  }
+  const auto places = places_of(data.labels);
   for (Example& example : data.examples) {
-    for (int& label : example.given) label = moved[static_cast<size_t>(label)];
+    for (int& label : example.given) label = places.at(names_[static_cast<size_t>(label)]);
     std::sort(example.given.begin(), example.given.end());
   }
 }

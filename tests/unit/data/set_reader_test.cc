@@ -5,6 +5,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/data/gold_reader.h"
+#include "tests/fixtures/growth.h"
 
 namespace exeunt {
 namespace {
@@ -49,6 +50,16 @@ TEST(SetReader, ReadsAColumnForEachLabelInTheirOrder) {
   EXPECT_EQ(lines.examples[0].given, (std::vector<int>{1}));
   EXPECT_THROW((void)read("text,rude,toxic\nx,2,0\n", DataFormat::csv, columns), Error);
   EXPECT_THROW((void)read("text,rude\nx,1\n", DataFormat::csv, columns), Error);
+}
+
+TEST(SetReader, ReadsManyLabelsInLinearTime) {
+  const auto labelled = [](size_t count) {
+    std::string text;
+    for (size_t i = 0; i < count; ++i) text += "{\"text\":\"x\",\"label\":[\"label " + std::to_string(i) + "\"]}\n";
+    return text;
+  };
+  const auto parse = [](const std::string& text) { (void)read(text.c_str(), DataFormat::jsonl, lists()); };
+  EXPECT_LT(growth_exponent(2000, labelled, parse), 1.5);
 }
 
 // As a model of several labels reads texts without labels.
