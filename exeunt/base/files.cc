@@ -176,7 +176,7 @@ int ReadPath::open(bool asked) const {
   return out;
 }
 
-std::shared_ptr<const MappedFile> MappedFile::open(const ReadPath& path) {
+std::shared_ptr<const MappedFile> MappedFile::open(const ReadPath& path, size_t limit) {
   const int descriptor = path.open();
   if (descriptor < 0) throw_bad_file(path.string(), "cannot open: {}", std::strerror(errno));
   struct stat info {};
@@ -185,6 +185,10 @@ std::shared_ptr<const MappedFile> MappedFile::open(const ReadPath& path) {
     throw_bad_file(path.string(), "got a {}, want a regular file", S_ISDIR(info.st_mode) ? "folder" : "special file");
   }
   const auto size = static_cast<size_t>(info.st_size);
+  if (size > limit) {
+    ::close(descriptor);
+    throw_bad_file(path.string(), "got {} bytes, want at most {}", size, limit);
+  }
   void* data = nullptr;
   if (size > 0) {
     data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
@@ -215,11 +219,7 @@ void drop_pages(std::span<const std::byte> part) noexcept {
 }
 
 std::string read_text(const ReadPath& path, size_t limit) {
-  const auto file = MappedFile::open(path);
-  if (file->bytes().size() > limit) {
-    throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), limit);
-  }
-  return std::string(file->text());
+  return std::string(MappedFile::open(path, limit)->text());
 }
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), descriptor_(create_beside(path_, false, temporary_)) {}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -42,8 +43,8 @@ class ReadPath {
 // A regular file mapped read-only for the life of the object.
 class MappedFile {
  public:
-  // Throws Error: bad_file if the file is missing, unreadable or not a regular file.
-  static std::shared_ptr<const MappedFile> open(const ReadPath& path);
+  // Throws Error: bad_file if the file is missing, unreadable, not a regular file or larger than `limit` bytes.
+  static std::shared_ptr<const MappedFile> open(const ReadPath& path, size_t limit = SIZE_MAX);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -60,7 +61,7 @@ class MappedFile {
 // Releases the memory of a part of a mapped file (whole pages only). The next access reads the file again.
 void drop_pages(std::span<const std::byte> part) noexcept;
 
-// The whole file as text; rejects files larger than `limit` bytes.
+// The whole file as text.
 [[nodiscard]] std::string read_text(const ReadPath& path, size_t limit = size_t{1} << 28);
 
 // Writes to a temporary file next to `path` that commit() renames; without commit() nothing is left behind. What a

@@ -24,6 +24,8 @@ constexpr const char* kRecipeFile = "recipe.json";
 constexpr const char* kPolicyFile = "policy.json";
 constexpr const char* kPrecisionFile = "precision.json";
 
+constexpr size_t kMaxTokenizerFile = size_t{1} << 28;
+
 // Everything a tokenizer may need, copied byte for byte.
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "tokenizer_config.json",
@@ -78,7 +80,7 @@ class FolderWriter {
 
   void tokenizer() {
     bool any = false;
-    for (const char* name : kTokenizerFiles) any = copy(name) || any;
+    for (const char* name : kTokenizerFiles) any = copy(name, kMaxTokenizerFile) || any;
     if (!any) notices_.push_back("no tokenizer files beside the weights: texts cannot be encoded with this folder");
   }
 
@@ -101,7 +103,7 @@ class FolderWriter {
       return;
     }
     const Json value = read_json(*source);
-    if (!value.is_object() || value.value("weights", "") != weights) {
+    if (JsonObject(value, source->string()).string_or("weights", "") != weights) {
       notices_.push_back("policy.json was made for other weights and is left out");
       return;
     }
@@ -134,10 +136,10 @@ class FolderWriter {
     return std::nullopt;
   }
 
-  bool copy(const char* name) {
+  bool copy(const char* name, size_t limit = SIZE_MAX) {
     const std::optional<ReadPath> source = find(name);
     if (!source) return false;
-    text(name, MappedFile::open(*source)->text());
+    text(name, MappedFile::open(*source, limit)->text());
     return true;
   }
 

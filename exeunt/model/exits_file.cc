@@ -94,9 +94,7 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   if (const Json* range = fields.find("range")) exits.range = parse_range(fields, *range);
   read_field(fields, {.name = "pool_input", .required = true}, exits.input);
   const Json& sites = fields.get("exits");
-  if (!sites.is_array() || sites.size() > static_cast<size_t>(kMaxLayers)) {
-    fields.fail("exits", glimpse(sites), fmt::format("a list of at most {} exits", kMaxLayers));
-  }
+  if (!sites.is_array()) fields.fail("exits", glimpse(sites), "a list of exits");
   for (size_t i = 0; i < sites.size(); ++i) {
     exits.sites.push_back(parse_site(sites[i], fmt::format("{}: exits[{}]", where, i)));
   }

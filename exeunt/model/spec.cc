@@ -144,6 +144,8 @@ void check_layout(const ModelSpec& spec, const ExitLayout& exits, std::string_vi
     }
     return;
   }
+  if (exits.sites.size() > kMaxExits)
+    throw_bad_file(where, "got {} exits, want at most {}", exits.sites.size(), kMaxExits);
   if (exits.width < 1 || exits.width > kMaxHidden) {
     throw_bad_file(where, "got width {}, want 1 to {}", exits.width, kMaxHidden);
   }

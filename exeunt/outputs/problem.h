@@ -6,6 +6,8 @@
 
 namespace exeunt {
 
+inline constexpr int kMaxExits = 128;  // of a model
+
 // A switch over it has no default, so that the compiler finds every place that a new one needs.
 enum class Problem : uint8_t {
   classification,  // one of the labels

@@ -11,8 +11,6 @@
 
 namespace exeunt {
 
-inline constexpr int kMaxExits = 128;
-
 struct PolicySpec {
   Rule rule = rule_of<FullRule>;
   Params params{};

@@ -16,9 +16,7 @@ namespace {
 constexpr size_t kMaxTokenizerJson = size_t{1} << 26;
 
 std::unique_ptr<const Tokenizer> from_json(const ReadPath& path) {
-  const auto file = MappedFile::open(path);
-  if (file->bytes().size() > kMaxTokenizerJson)
-    throw_bad_file(path.string(), "got {} bytes, want at most {}", file->bytes().size(), kMaxTokenizerJson);
+  const auto file = MappedFile::open(path, kMaxTokenizerJson);
   TokenizerJson json = parse_tokenizer_json(file->text(), path.string());
   if (json.model_type == "Unigram") return make_unigram_tokenizer(std::move(json));
   if (json.model_type == "BPE") return make_byte_bpe_tokenizer(std::move(json));

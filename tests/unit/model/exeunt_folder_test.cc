@@ -201,6 +201,24 @@ TEST(OwnFolder, KeepsAPolicyOnlyForTheWeightsItWasMadeFor) {
   EXPECT_THAT(write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "c"),
               Contains(HasSubstr("policy.json was made for other weights")));
   EXPECT_FALSE(fs::exists(scratch.path() / "c" / "policy.json"));
+  for (const char* bad : {"{\"weights\": 5}", "[]"}) {
+    scratch.write("a/policy.json", bad);
+    const Error error =
+        error_of([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "d"); });
+    EXPECT_EQ(error.code(), Code::bad_file) << bad;
+    EXPECT_THAT(error.what(), HasSubstr("policy.json: ")) << bad;
+  }
+}
+
+TEST(OwnFolder, RejectsHugeTokenizerFile) {
+  const Scratch scratch(quick_parent());
+  const ModelSpec spec = tiny::spec(Family::bert);
+  (void)write_exeunt_folder(Checkpoint(spec, {}, tiny::tensors(spec, {})), scratch.path() / "a");
+  fs::resize_file(scratch.write("a/merges.txt", ""), (size_t{1} << 28) + 1);
+  EXPECT_THAT(
+      error_of([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "b"); }).what(),
+      HasSubstr("merges.txt: got 268435457 bytes, want at most 268435456"));
+  EXPECT_FALSE(fs::exists(scratch.path() / "b"));
 }
 
 TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {

@@ -35,6 +35,7 @@ TEST(Layout, RejectsExitsNotRisingToLastLayer) {
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[0].after = 0; }), HasSubstr("want rising layers from 1"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[3].after = 5; }), HasSubstr("want it after the last layer, 4"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites.pop_back(); }), HasSubstr("the last exit is after layer 3"));
+  EXPECT_THAT(layout_complaint([](auto& e) { e.sites.resize(129); }), HasSubstr("got 129 exits, want at most 128"));
 }
 
 TEST(Layout, RejectsMismatchedOutputsAndLabels) {
