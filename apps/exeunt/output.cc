@@ -62,13 +62,13 @@ size_t width_of(std::string_view text) {
 
 int report(const Error& error) {
   std::fflush(stdout);
-  fmt::print(stderr, "{} {}\n", painted("error:", 31), replace_invalid_utf8(error.what()));
-  if (!error.hint().empty()) fmt::print(stderr, "  {} {}\n", painted("hint:", 36), replace_invalid_utf8(error.hint()));
+  fmt::print(stderr, "{} {}\n", painted("error:", 31), terminal_text(error.what()));
+  if (!error.hint().empty()) fmt::print(stderr, "  {} {}\n", painted("hint:", 36), terminal_text(error.hint()));
   return static_cast<int>(error.code());
 }
 
 void notice(const Common& common, std::string_view text) {
-  if (!common.quiet) fmt::print(stderr, "{} {}\n", painted("notice:", 33), replace_invalid_utf8(text));
+  if (!common.quiet) fmt::print(stderr, "{} {}\n", painted("notice:", 33), terminal_text(text));
 }
 
 void print_json(const OrderedJson& value) {
@@ -87,11 +87,11 @@ int finish_output() {
 }
 
 void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows) {
-  fmt::print("{}", aligned(rows));
+  fmt::print("{}", terminal_text(aligned(rows)));
 }
 
 void notice_pairs(const Common& common, const std::vector<std::pair<std::string, std::string>>& rows) {
-  if (!common.quiet) fmt::print(stderr, "{}", replace_invalid_utf8(aligned(rows)));
+  if (!common.quiet) fmt::print(stderr, "{}", terminal_text(aligned(rows)));
 }
 
 void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
@@ -107,7 +107,7 @@ void print_table(const std::vector<std::string>& header, const std::vector<std::
       const bool right = is_header ? !rows.empty() && is_numeric(rows[0][column]) : is_numeric(row[column]);
       line += padded(row[column], widths[column], right) + "  ";
     }
-    fmt::print("{}\n", without_trailing_blanks(std::move(line)));
+    fmt::print("{}\n", terminal_text(without_trailing_blanks(std::move(line))));
   };
   print_row(header, true);
   for (const auto& row : rows) print_row(row, false);

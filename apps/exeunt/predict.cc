@@ -2,11 +2,14 @@
 // `exeunt predict`: texts in, answers out. `exeunt merge`: parts of a job answered on several machines, made one.
 #include <memory>
 
+#include <unistd.h>
+
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/utf8.h"
 #include "exeunt/predict/predict_job.h"
 #include "exeunt/predict/shards.h"
 
@@ -46,6 +49,7 @@ class LineSink {
     if (file_) {
       file_->write(buffer_);
     } else {
+      if (::isatty(STDOUT_FILENO) == 1) buffer_ = terminal_text(buffer_);
       std::fwrite(buffer_.data(), 1, buffer_.size(), stdout);  // finish_output() sees whether it worked
     }
     buffer_.clear();

@@ -56,12 +56,15 @@ std::optional<size_t> find_invalid_utf8(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-std::string replace_invalid_utf8(std::string_view text) {
+namespace {
+
+template <class Keep>
+std::string replace_unless(std::string_view text, const Keep& keep) {
   std::string out;
   out.reserve(text.size());
   for (size_t at = 0; at < text.size();) {
     const Decoded next = decode_utf8(text.substr(at));
-    if (next.valid) {
+    if (next.valid && keep(next.code_point)) {
       out.append(text.substr(at, next.bytes));
     } else {
       append_utf8(out, kReplacement);
@@ -69,6 +72,16 @@ std::string replace_invalid_utf8(std::string_view text) {
     at += next.bytes;
   }
   return out;
+}
+
+}  // namespace
+
+std::string replace_invalid_utf8(std::string_view text) {
+  return replace_unless(text, [](char32_t) { return true; });
+}
+
+std::string terminal_text(std::string_view text) {
+  return replace_unless(text, [](char32_t c) { return c == '\n' || c == '\t' || !is_control(c); });
 }
 
 }  // namespace exeunt

@@ -43,4 +43,10 @@ void append_utf8(std::string& out, char32_t code_point);
 // `text` with each invalid part replaced by U+FFFD.
 [[nodiscard]] std::string replace_invalid_utf8(std::string_view text);
 
+constexpr bool is_control(char32_t c) noexcept {
+  return c < 0x20 || (c >= 0x7F && c < 0xA0);
+}
+// For a terminal: control characters but newlines and tabs are replaced, too. A file could steer the terminal by them.
+[[nodiscard]] std::string terminal_text(std::string_view text);
+
 }  // namespace exeunt

@@ -81,8 +81,7 @@ std::string shown(std::string_view value) {
       break;
     }
     const Decoded next = decode_utf8(value);
-    const bool control = next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0);
-    append_utf8(out, control ? kReplacement : next.code_point);
+    append_utf8(out, is_control(next.code_point) ? kReplacement : next.code_point);
     value.remove_prefix(next.bytes);
   }
   return out + "'";

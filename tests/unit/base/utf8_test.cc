@@ -18,6 +18,10 @@ TEST(Utf8, EveryCodePointRoundTrips) {
   }
 }
 
+TEST(Utf8, TerminalTextHasNoControlCharacters) {
+  EXPECT_EQ(terminal_text("a\x1b[2J\x7f\xc2\x9b\r\xff é\t中\n"), "a\uFFFD[2J\uFFFD\uFFFD\uFFFD\uFFFD é\t中\n");
+}
+
 // Unicode 15, section 3.9, table 3-8 and the cases around it: one replacement per maximal subpart.
 TEST(Utf8, ReplacesInvalidPartsAsUnicodeRecommends) {
   const std::string r = "\xEF\xBF\xBD";
