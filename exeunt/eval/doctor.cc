@@ -132,13 +132,12 @@ Finding memory() {
     if (line.starts_with("MemAvailable:")) available = bytes;
   }
   // Of this process's group (a container).
-  std::optional<uint64_t> limit = number_in(first_line("/sys/fs/cgroup/memory.max"));  // "max" is no number
-  if (limit && *limit >= total) limit.reset();
-  const uint64_t free = std::min(limit.value_or(available), available);
+  const uint64_t limit = number_in(first_line("/sys/fs/cgroup/memory.max")).value_or(total);  // "max" is no number
+  const uint64_t free = std::min(limit, available);
   Finding out{.name = "memory", .text = fmt::format("{}, {} free", size_text(total), size_text(free))};
-  if (limit) out.text += fmt::format(", at most {} for this container", size_text(*limit));
+  if (limit < total) out.text += fmt::format(", at most {} for this container", size_text(limit));
   out.details = {{"total", total}, {"available", free}};
-  out.details["limit"] = or_null(limit);
+  out.details["limit"] = limit < total ? OrderedJson(limit) : OrderedJson(nullptr);
   if (free < kGiB && total > 0) {
     out.health = Health::note;
     out.hint = "a BERT of base size takes about 0.5 GiB to run and 4 GiB to train";
