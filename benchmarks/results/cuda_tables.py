@@ -174,3 +174,21 @@ def cuda_tables(result):
             f"{row['case']}, {row['system']}{', batch ' + str(row['batch']) if 'batch' in row else ''} ({row['error']})"
             for row in failed) + '.')
     return '\n\n'.join(parts)
+
+
+def cuda_summary(result):
+    """A few rows of each kind: BERT-base, and the server with the most texts at once."""
+    figures, rows = Figures(result), []
+    for batch in (1, 128):
+        rate, theirs = (figures.rate(part='sizes', case='bert-base', system=system, batch=batch) or over(
+            1e3 * batch, figures.ms(part='sizes', case='bert-base', system=system, batch=batch)) for system in ('exeunt', 'torch.compile'))
+        rows.append([f'full depth, batches of {batch}', number(rate, 0), number(theirs, 0), times(over(rate, theirs))])
+    ours = figures.rate(part='exits', system='exeunt', case='bert-base, backlog, 6 layers on average')
+    rows.append(['a backlog, 6 of 12 layers on average', number(ours, 0), '–', '–'])
+    ours, theirs = (figures.rate(part='lengths', case='sst2', system=system)
+                    for system in ('exeunt', 'torch.compile, sorted, next multiple of 16'))
+    rows.append(["SST-2's lengths, full depth; the other sorted by length", number(ours, 0), number(theirs, 0), times(over(ours, theirs))])
+    for run in result.get('serve', {}).get('runs', []):
+        if (run['batch'], run['clients'], run['precision']) == (512, 8, 'bf16'):
+            rows.append([f'gte-small over HTTP, {exits_of(run)}', number(run['texts_per_second'], 0), '–', '–'])
+    return table([f"{result['machine']['gpu']}", 'texts/s', 'torch.compile texts/s', 'ratio'], rows)

@@ -2,14 +2,15 @@
 """Tables from the figures in benchmarks/results.
 
     render.py FILE.json          the tables of one run
-    render.py --docs             writes those of every run into docs/performance.md and lab/notebooks/performance.md
+    render.py --docs             writes those of every run into lab/notebooks/performance.md, and a few rows of them into
+                                 docs/performance.md
     render.py --check            fails if these pages do not hold them
 """
 import json
 import sys
 from pathlib import Path
 
-from cuda_tables import cuda_tables
+from cuda_tables import cuda_summary, cuda_tables
 from families_tables import families_tables
 from packs_tables import packs_tables
 
@@ -18,6 +19,8 @@ DOCS, NOTEBOOK = ROOT / 'docs/performance.md', ROOT / 'lab/notebooks/performance
 BEGIN, END = '<!-- tables: made by benchmarks/results/render.py -->', '<!-- end of tables -->'
 FAMILIES_BEGIN, FAMILIES_END = '<!-- family tables: made by benchmarks/results/render.py -->', '<!-- end of family tables -->'
 PACKS_BEGIN, PACKS_END = '<!-- pack tables: made by benchmarks/results/render.py -->', '<!-- end of pack tables -->'
+SUMMARY_BEGIN, SUMMARY_END = '<!-- summary: made by benchmarks/results/render.py -->', '<!-- end of summary -->'
+CUDA_SUMMARY_BEGIN, CUDA_SUMMARY_END = '<!-- GPU summary: made by benchmarks/results/render.py -->', '<!-- end of GPU summary -->'
 CUDA_BEGIN, CUDA_END = '<!-- GPU tables: made by benchmarks/results/render.py -->', '<!-- end of GPU tables -->'
 
 
@@ -110,6 +113,22 @@ def tables(result):
     return '\n\n'.join(parts)
 
 
+def summary(results):
+    """A row for each machine and precision: 128 tokens, one thread."""
+    rows = []
+    for result in results:
+        for row in result['encoder']:
+            if row['threads'] != 1 or row['length'] != 128:
+                continue
+            same = [one for one in result['exits']['leave_at'] if one['precision'] == row['precision'] and one['heads'] == 'every']
+            half = next((f"{one['best_ms']:.1f}" for one in same if one['layer'] == 6), '–')
+            memory = next((f"{one['resident_mib']:.0f}" for one in result.get('load', []) if one['precision'] == row['precision']), '–')
+            ort = row.get('onnxruntime')
+            rows.append([f"{result['machine']['cpu']}, `{result['machine']['isa']}`", row['precision'], f"{row['ours']['best_ms']:.1f}",
+                         f"{ort['best_ms']:.1f}" if ort else '–', ratio(ort, row['ours']), half, memory])
+    return table(['machine', 'precision', 'ms', 'ONNX Runtime ms', 'ratio', 'exit after 6 of 12, ms', 'memory, MiB'], rows)
+
+
 def newest(folder, key):
     """The last run of each machine, by the names of the files, which begin with a date."""
     found = {}
@@ -122,11 +141,13 @@ def newest(folder, key):
 def filled():
     """Every page with its tables between the marks: {path: text}."""
     runs = newest('', lambda one: (one['machine']['cpu'], one['shape']))
-    page = between(DOCS.read_text(encoding='utf-8'), BEGIN, END, '\n\n'.join(map(tables, runs)))
+    page = between(DOCS.read_text(encoding='utf-8'), SUMMARY_BEGIN, SUMMARY_END, summary(runs))
+    notes = between(NOTEBOOK.read_text(encoding='utf-8'), BEGIN, END, '\n\n'.join(map(tables, runs)))
     runs = newest('cuda', lambda one: one['machine']['gpu'])
-    page = between(page, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, runs)))
+    page = between(page, CUDA_SUMMARY_BEGIN, CUDA_SUMMARY_END, '\n\n'.join(map(cuda_summary, runs)))
+    notes = between(notes, CUDA_BEGIN, CUDA_END, '\n\n'.join(map(cuda_tables, runs)))
     runs = newest('families', lambda one: (one['machine']['cpu'], one['machine']['isa']))
-    notes = between(NOTEBOOK.read_text(encoding='utf-8'), FAMILIES_BEGIN, FAMILIES_END, '\n\n'.join(map(families_tables, runs)))
+    notes = between(notes, FAMILIES_BEGIN, FAMILIES_END, '\n\n'.join(map(families_tables, runs)))
     packs = [json.loads(path.read_text(encoding='utf-8')) for path in sorted((ROOT / 'benchmarks/results/packs').glob('*.json'))]
     return {DOCS: page, NOTEBOOK: between(notes, PACKS_BEGIN, PACKS_END, packs_tables(packs))}
 
