@@ -36,7 +36,7 @@ def needs_others(command):
 
 def main():
     wrong, count = 0, 0
-    for page in [ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))]:
+    for page in [ROOT / 'README.md', *sorted(ROOT.glob('docs/*.md')), *sorted(ROOT.glob('lab/docs/*.md'))]:
         for line, command, printed in examples(page.read_text(encoding='utf-8')):
             if needs_others(command):
                 continue

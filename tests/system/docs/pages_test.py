@@ -134,7 +134,7 @@ def main():
             tiny.make(folder, EXEUNT, ROOT / 'tests/fixtures')
             for link in ('scripts', 'deploy', 'benchmarks'):
                 (folder / link).symlink_to(ROOT / link)
-            page = Page(ROOT / 'docs' / name, folder)
+            page = Page(ROOT / name, folder)
             problems += page.run()
             if page.count == 0:
                 problems.append(f'{name}: has no command')
