@@ -52,7 +52,11 @@ def check_unit(root, program, known):
     path = os.path.join(root, 'deploy/exeunt.service')
     text = open(path, encoding='utf-8').read()
     start = re.search(r'^ExecStart=(.*)$', text, re.M).group(1).split()
-    expect(start[:2] == ['/usr/bin/exeunt', 'serve'], f'exeunt.service: ExecStart is {start[:2]}')
+    # By its name alone systemd looks in /usr/local/bin, where `cmake --install` puts it, and in /usr/bin.
+    expect(start[:2] == ['exeunt', 'serve'], f'exeunt.service: ExecStart is {start[:2]}')
+    keys = start[start.index('--api-key-file') + 1]
+    expect(keys.startswith('/etc/') and 'LoadCredential' not in re.sub('^#.*', '', text, flags=re.M),
+           f'exeunt.service: a reload would read {keys} as it was at the start')
     check_flags('exeunt.service', start, known)
     drain = int(known['--drain-timeout'])
     expect(int(re.search(r'^TimeoutStopSec=(\d+)', text, re.M).group(1)) > drain, 'exeunt.service: stops before the drain ends')
@@ -62,7 +66,7 @@ def check_unit(root, program, known):
     with tempfile.TemporaryDirectory() as folder:
         copy = os.path.join(folder, 'exeunt.service')
         with open(copy, 'w', encoding='utf-8') as file:
-            file.write(text.replace('/usr/bin/exeunt', program))  # it looks whether the program is there
+            file.write(text.replace('ExecStart=exeunt', f'ExecStart={program}'))  # it looks whether the program is there
         status, output = run(analyze, 'verify', '--man=no', copy)
         expect(status == 0 and 'exeunt.service' not in output, f'systemd-analyze verify: {output.strip()}')
         status, output = run(analyze, 'security', '--offline=true', '--threshold=30', copy)
@@ -116,6 +120,7 @@ def check_dockerignore(root):
     for line in ours:
         expect((line if line.startswith('/') else f'**/{line}') in theirs, f'.dockerignore: lacks {line} of .gitignore')
     expect('/keys*' in theirs, '.dockerignore: keys would go into the build')
+    expect('/runs' in ours, '.gitignore: lacks /runs, where training puts models with their held-out texts')
 
 
 def probes_of(container):
@@ -132,6 +137,8 @@ def check_container(where, container, known, routes, pod=()):
         expect(probe['path'] in routes, f'{where}: probes {probe["path"]}, which is no route')
         expect(probe['port'] in ports or probe['port'] in ports.values(), f'{where}: probes port {probe["port"]}')
     check_confined(where, container, pod)
+    expect(flags.get('--threads') == container['resources']['requests']['cpu'],
+           f'{where}: --threads {flags.get("--threads")} is not what it requests of a node')
     expect('--insecure-no-auth' not in container['args'] and '--api-key-file' in flags, f'{where}: asks for no key')
     keys = os.path.dirname(flags.get('--api-key-file', ''))
     expect(keys in [mount['mountPath'] for mount in container.get('volumeMounts', [])], f'{where}: keys lie on no volume')
@@ -189,6 +196,8 @@ def check_kubernetes(root, known, routes):
     check_monitor(kinds['PodMonitor']['spec'], labels, container, routes)
     job = kinds['Job']['spec']['template']['spec']
     check_confined('Job', job['containers'][0], job['securityContext'])
+    threads = f"--threads {job['containers'][0]['resources']['requests']['cpu']} "
+    expect(threads in ' '.join(job['containers'][0]['args']), f'Job: lacks {threads}, what it requests of a node')
     runtime = kinds['ServingRuntime']['spec']
     flags = check_container('ServingRuntime', runtime['containers'][0], known, routes)
     predictor = kinds['InferenceService']['spec']['predictor']
