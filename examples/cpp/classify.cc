@@ -22,5 +22,6 @@ int main(int count, char** arguments) try {
   return 0;
 } catch (const exeunt::Error& error) {
   std::cerr << "error: " << error.what() << '\n';
+  if (!error.hint().empty()) std::cerr << "  hint: " << error.hint() << '\n';
   return static_cast<int>(error.code());
 }

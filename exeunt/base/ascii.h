@@ -2,6 +2,7 @@
 // Small things done to text by its ASCII characters, whatever the locale; all other bytes stay as they are.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ namespace exeunt {
   const size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+// Nothing but white space. A pair is blank if both texts are.
+[[nodiscard]] inline bool is_blank(std::string_view text, std::optional<std::string_view> pair = {}) noexcept {
+  return trimmed(text).empty() && (!pair || trimmed(*pair).empty());
 }
 
 // The parts between the marks: one more than there are marks, and they may be empty.

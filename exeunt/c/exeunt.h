@@ -83,6 +83,9 @@ EXEUNT_API const char* exeunt_promise(const exeunt_model* model);
  * runs, and the notices that the command would print. */
 EXEUNT_API const char* exeunt_promise_json(const exeunt_model* model);
 
+/* Of every call with texts: invalid UTF-8 is EXEUNT_BAD_FILE; a pair is EXEUNT_USAGE where the model is known to have
+ * been trained on single texts. A blank text (white space alone) is EXEUNT_BAD_FILE, except in exeunt_answer(). */
+
 /* `pair` is the second text of a pair, or null. `scores` is null, or has room for exeunt_label_count() probabilities.
  */
 EXEUNT_API exeunt_status exeunt_classify(exeunt_model* model, const char* text, const char* pair, exeunt_result* result,
@@ -111,10 +114,11 @@ typedef struct exeunt_texts {
 #define EXEUNT_TEXTS_INIT \
   { sizeof(exeunt_texts), 0, NULL, NULL, NULL, NULL }
 
-/* Arrays of the caller with room for all texts. Those that are null are not written. */
+/* Arrays of the caller with room for all texts. Those that are null are not written. A blank text is left blank, as the
+ * command leaves it: label -1, nothing given, scores and logits NaN, layer and tokens 0. */
 typedef struct exeunt_answers {
   size_t struct_size;
-  int* labels;     /* [count] index, for exeunt_label(); -1 for regression */
+  int* labels;     /* [count] index, for exeunt_label(); -1 for regression and blank texts */
   float* scores;   /* [count, outputs] probabilities; the predicted values for regression */
   float* logits;   /* [count, outputs] raw */
   int* layers;     /* [count] the layer after which each text exited, from 1 */

@@ -2,11 +2,13 @@
 // The C interface to models: Classifier behind opaque handles. No exception leaves this file.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/version.h"
 #include "exeunt/c/handle.h"
 #include "exeunt/policy/policy_text.h"
@@ -79,19 +81,20 @@ struct ResultArray {
 
 // `pairs`: null, or one for each text, each of which may be null.
 void classify(Model& model, std::span<const char* const> texts, const char* const* pairs, ResultArray to) {
-  std::vector<Encoding> encodings;
+  std::vector<ClassifierText> given;
   for (size_t i = 0; i < texts.size(); ++i) {
     require(texts[i] != nullptr, "text: got null, want UTF-8");
     const char* pair = pairs == nullptr ? nullptr : pairs[i];
-    encodings.push_back(model.classifier.tokenizer().encode(
-        texts[i], pair == nullptr ? std::nullopt : std::optional<std::string_view>(pair),
-        model.classifier.encode_options()));
+    given.push_back({texts[i], pair == nullptr ? std::nullopt : std::optional<std::string_view>(pair)});
+    if (exeunt::is_blank(given[i].text, given[i].pair))
+      exeunt::throw_bad_file(fmt::format("text {}", i), "{}", exeunt::kEmptyText);
   }
-  const std::vector<Answer> answers = model.classifier.engine().answer(encodings, model.classifier.ask());
-  for (size_t i = 0; i < answers.size(); ++i, to.next += to.size) {
+  const std::vector<ClassifierAnswer> answers = model.classifier.answer_all(given, model.classifier.ask());
+  for (const auto& [answer, truncated, blank] : answers) {
     std::memcpy(to.next, &to.size, sizeof to.size);
-    write_result(result_of(model, answers[i], encodings[i].truncated), to.next, to.size);
-    const std::vector<float>& scores = answers[i].probabilities;
+    write_result(result_of(model, answer, truncated), to.next, to.size);
+    to.next += to.size;
+    const std::vector<float>& scores = answer.probabilities;
     if (to.scores != nullptr) to.scores = std::copy(scores.begin(), scores.end(), to.scores);
   }
 }
@@ -123,6 +126,18 @@ std::vector<ClassifierText> texts_of(const exeunt_texts* given) {
     for (size_t i = 0; i < pairs.size(); ++i) out[i].pair = pairs[i];
   }
   return out;
+}
+
+// The row of a blank text: nothing is said of it.
+void leave_blank(const exeunt_answers& to, size_t row, size_t outputs) {
+  constexpr float kNothing = std::numeric_limits<float>::quiet_NaN();
+  if (to.labels != nullptr) to.labels[row] = -1;
+  if (to.scores != nullptr) std::fill_n(to.scores + row * outputs, outputs, kNothing);
+  if (to.logits != nullptr) std::fill_n(to.logits + row * outputs, outputs, kNothing);
+  if (to.layers != nullptr) to.layers[row] = 0;
+  if (to.tokens != nullptr) to.tokens[row] = 0;
+  if (to.truncated != nullptr) to.truncated[row] = 0;
+  if (to.given != nullptr) std::fill_n(to.given + row * outputs, outputs, '\0');
 }
 
 }  // namespace
@@ -255,6 +270,10 @@ exeunt_status exeunt_answer(exeunt_model* model, const char* policy, const exeun
     const std::vector<ClassifierAnswer> out =
         of(model).classifier.answer_all(given, {.policy = of(model).policy_named(policy)});
     for (size_t i = 0; i < out.size(); ++i) {
+      if (out[i].blank) {
+        leave_blank(to, i, outputs);
+        continue;
+      }
       const exeunt::Answer& answer = out[i].answer;
       const std::vector<float>& scores = exits.problem == Problem::regression ? answer.logits : answer.probabilities;
       if (to.labels != nullptr) to.labels[i] = best_label(exits, answer.logits);
@@ -277,8 +296,13 @@ exeunt_status exeunt_trace(exeunt_model* model, const exeunt_texts* texts, float
             "exeunt_trace: got a null pointer, want a model and room for logits");
     exeunt::Classifier& classifier = of(model).classifier;
     std::vector<Encoding> encodings;
-    for (const ClassifierText& text : texts_of(texts))
-      encodings.push_back(classifier.tokenizer().encode(text.text, text.pair, classifier.encode_options()));
+    for (const ClassifierText& text : texts_of(texts)) {
+      try {
+        encodings.push_back(classifier.encode(text));
+      } catch (const exeunt::Error& error) {
+        throw exeunt::Error(error.code(), fmt::format("text {}: {}", encodings.size(), error.what()));
+      }
+    }
     if (encodings.empty()) return;
     const exeunt::ExitTrace trace = classifier.engine().trace(encodings);
     std::copy(trace.logits.begin(), trace.logits.end(), logits);

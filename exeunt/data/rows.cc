@@ -94,14 +94,6 @@ std::string csv_field(std::string_view text) {
   return out + kQuote;
 }
 
-bool is_blank(std::string_view text) noexcept {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
-
-bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept {
-  return is_blank(text) && (!pair || is_blank(*pair));
-}
-
 namespace {
 
 // The likely separator of a header that was parsed as a single column; empty if it looks like one.

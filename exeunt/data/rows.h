@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/json.h"
 
 namespace exeunt {
@@ -81,10 +82,6 @@ void check_columns(const Row& row, const std::string& place, size_t wanted, Data
 
 // A line with nothing in it, which is a row only in plain text.
 [[nodiscard]] bool is_empty_line(const Row& row) noexcept;
-
-// Nothing but white space. A pair is blank if both texts are.
-[[nodiscard]] bool is_blank(std::string_view text) noexcept;
-[[nodiscard]] bool is_blank(std::string_view text, const std::optional<std::string>& pair) noexcept;
 
 // A value as an error message shows it: in quotes, short, control characters and invalid UTF-8 replaced.
 [[nodiscard]] std::string shown(std::string_view value);

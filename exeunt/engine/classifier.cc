@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/engine/classifier.h"
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
+#include "exeunt/base/utf8.h"
 
 namespace exeunt {
+namespace {
+
+void check_utf8(std::string_view text) {
+  if (const auto at = find_invalid_utf8(text))
+    throw Error(Code::bad_file,
+                fmt::format("byte {} is 0x{:02X}, want valid UTF-8", *at + 1, static_cast<uint8_t>(text[*at])));
+}
+
+}  // namespace
 
 Classifier::Classifier(const std::string& model, const ClassifierOptions& options)
     : checkpoint_(Checkpoint::open(model)) {
@@ -19,33 +30,46 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
   notices_.insert(notices_.end(), resolved_.notices.begin(), resolved_.notices.end());
   engine_ = std::make_unique<Engine>(checkpoint_, engine_options(resolved_, options.engine));
   policy_ = engine_->bind(resolved_.policy, resolved_.exit_rates);
+  texts_ = trained_texts(checkpoint_.folder());
 }
 
 EncodeOptions Classifier::encode_options() const noexcept {
   return {.max_length = resolved_.max_length};
 }
 
+Encoding Classifier::encode(const ClassifierText& text) const {
+  if (is_blank(text.text, text.pair)) throw Error(Code::bad_file, std::string(kEmptyText));
+  if (text.pair && texts_ == 1)
+    throw Error(Code::usage, "got a pair of texts, and the model was trained on single ones");
+  check_utf8(text.text);
+  if (text.pair) check_utf8(*text.pair);
+  return tokenizer_->encode(text.text, text.pair, encode_options());
+}
+
 Answer Classifier::answer(std::string_view text, std::optional<std::string_view> pair) {
-  const Encoding encoding = tokenizer_->encode(text, pair, encode_options());
+  const Encoding encoding = encode({text, pair});
   return std::move(engine_->answer({&encoding, 1}, ask()).front());
 }
 
 std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierText> texts, const Ask& ask) {
   std::vector<ClassifierAnswer> out(texts.size());
-  std::vector<Engine::MakeEncoding> encode;
-  encode.reserve(texts.size());
+  std::vector<Engine::MakeEncoding> encodings;
+  encodings.reserve(texts.size());
   for (size_t i = 0; i < texts.size(); ++i) {
-    encode.push_back([this, &text = texts[i], &truncated = out[i].truncated] {
-      Encoding encoding = tokenizer_->encode(text.text, text.pair, encode_options());
+    out[i].blank = is_blank(texts[i].text, texts[i].pair);
+    if (out[i].blank) continue;
+    encodings.push_back([this, &text = texts[i], &truncated = out[i].truncated] {
+      Encoding encoding = encode(text);
       truncated = encoding.truncated;
       return encoding;
     });
   }
-  std::vector<Answer> answers = engine_->answer(encode, ask);
+  std::vector<Answer> answers = engine_->answer(encodings, ask);
+  auto next = answers.begin();
   for (size_t i = 0; i < out.size(); ++i) {
-    if (answers[i].stop_reason == StopReason::failed)
-      throw Error(answers[i].code, fmt::format("text {}: {}", i, answers[i].error));
-    out[i].answer = std::move(answers[i]);
+    if (out[i].blank) continue;
+    if (next->stop_reason == StopReason::failed) throw Error(next->code, fmt::format("text {}: {}", i, next->error));
+    out[i].answer = std::move(*next++);
   }
   return out;
 }

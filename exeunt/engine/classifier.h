@@ -31,9 +31,13 @@ struct ClassifierText {
   std::optional<std::string_view> pair = {};
 };
 
+// Why a text of white space alone is refused.
+inline constexpr std::string_view kEmptyText = "got an empty text, want at least one word";
+
 struct ClassifierAnswer {
   Answer answer = {};
   bool truncated = false;
+  bool blank = false;  // the text is white space alone, which nothing is said of: `answer` is empty
 };
 
 class Classifier {
@@ -41,8 +45,12 @@ class Classifier {
   // `model` is a folder or `org/name` in the local Hugging Face cache. Throws Error.
   explicit Classifier(const std::string& model, const ClassifierOptions& options = {});
 
+  // Throws Error (bad_file) for a blank text and for invalid UTF-8, (usage) for a pair where rows of training were
+  // single texts.
+  [[nodiscard]] Encoding encode(const ClassifierText& text) const;
   [[nodiscard]] Answer answer(std::string_view text, std::optional<std::string_view> pair = std::nullopt);
-  // Many texts, tokenized and run on the engine's threads. Throws Error (bad_file) for the first text that is invalid.
+  // Many texts, tokenized and run on the engine's threads. Blank ones keep their places; throws Error for the first
+  // text that encode() refuses otherwise.
   [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask);
   // Another policy for `Ask`, resolved as the one at opening. Throws Error (usage) where it does not fit the model.
   [[nodiscard]] std::shared_ptr<const BoundPolicy> bind(const std::string& policy) const;
@@ -66,6 +74,7 @@ class Classifier {
   std::vector<std::string> notices_ = {};
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<const BoundPolicy> policy_ = {};
+  int texts_ = 0;  // as trained_texts()
 };
 
 }  // namespace exeunt

@@ -105,6 +105,47 @@ TEST_F(CArrays, ReadsZerosPairsAndNoTexts) {
   EXPECT_EQ(exeunt_answer(model_, nullptr, &none, &answers), EXEUNT_OK);
 }
 
+TEST_F(CArrays, LeavesBlankTextsBlank) {
+  const Joined texts({"a great film", " \t\n", "dull and boring", ""}), others({"a great film", "dull and boring"});
+  std::vector<int> labels(4, 7), layers(4, 7), tokens(4, 7), wanted(2);
+  std::vector<float> scores(8), logits(8), wanted_scores(4);
+  std::vector<char> truncated(4, 2), given(8, 2);
+  exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+  answers.labels = wanted.data();
+  answers.scores = wanted_scores.data();
+  ASSERT_EQ(exeunt_answer(model_, nullptr, &others.given, &answers), EXEUNT_OK) << exeunt_last_error();
+  answers = {sizeof answers, labels.data(), scores.data(),    logits.data(),
+             layers.data(),  tokens.data(), truncated.data(), given.data()};
+  ASSERT_EQ(exeunt_answer(model_, nullptr, &texts.given, &answers), EXEUNT_OK) << exeunt_last_error();
+  for (const size_t i : {1U, 3U}) {
+    EXPECT_EQ(labels[i], -1);
+    EXPECT_EQ(layers[i], 0);
+    EXPECT_EQ(tokens[i], 0);
+    EXPECT_EQ(truncated[i], 0);
+    for (size_t c = 2 * i; c < 2 * i + 2; ++c) {
+      EXPECT_TRUE(std::isnan(scores[c]) && std::isnan(logits[c]));
+      EXPECT_EQ(given[c], 0);
+    }
+  }
+  for (const size_t i : {0U, 2U}) {
+    EXPECT_EQ(labels[i], wanted[i / 2]);
+    EXPECT_EQ(scores[2 * i], wanted_scores[i]);
+  }
+  std::vector<float> traced(static_cast<size_t>(4 * exeunt_exit_count(model_) * 2));
+  EXPECT_EQ(exeunt_trace(model_, &texts.given, traced.data(), nullptr), EXEUNT_BAD_FILE);
+  EXPECT_STREQ(exeunt_last_error(), "text 1: got an empty text, want at least one word");
+}
+
+TEST_F(CArrays, RefusesInvalidUtf8ByItsPlace) {
+  const Joined texts({"a great film", "dull \xFF"});
+  exeunt_answers answers = EXEUNT_ANSWERS_INIT;
+  EXPECT_EQ(exeunt_answer(model_, nullptr, &texts.given, &answers), EXEUNT_BAD_FILE);
+  EXPECT_STREQ(exeunt_last_error(), "text 1: byte 6 is 0xFF, want valid UTF-8");
+  std::vector<float> logits(static_cast<size_t>(2 * exeunt_exit_count(model_) * 2));
+  EXPECT_EQ(exeunt_trace(model_, &texts.given, logits.data(), nullptr), EXEUNT_BAD_FILE);
+  EXPECT_STREQ(exeunt_last_error(), "text 1: byte 6 is 0xFF, want valid UTF-8");
+}
+
 TEST_F(CArrays, RefusesWhatDoesNotFit) {
   const Joined texts(kTexts);
   exeunt_answers answers = EXEUNT_ANSWERS_INIT;

@@ -226,6 +226,38 @@ TEST(CInterface, SaysWhatFailedAndWhatToDo) {
   EXPECT_EQ(exeunt_open(kModel, nullptr, nullptr), EXEUNT_USAGE);
 }
 
+TEST(CInterface, RefusesBlankTextsAndInvalidUtf8) {
+  const Opened opened("full");
+  exeunt_result result = EXEUNT_RESULT_INIT;
+  for (const char* blank : {"", " \t\r\n"}) {
+    EXPECT_EQ(exeunt_classify(opened.model, blank, nullptr, &result, nullptr), EXEUNT_BAD_FILE);
+    EXPECT_STREQ(exeunt_last_error(), "text 0: got an empty text, want at least one word");
+  }
+  EXPECT_EQ(exeunt_classify(opened.model, "", "a great film", &result, nullptr), EXEUNT_OK) << "half a pair";
+  EXPECT_EQ(exeunt_classify(opened.model, "a \xFF", nullptr, &result, nullptr), EXEUNT_BAD_FILE);
+  EXPECT_STREQ(exeunt_last_error(), "text 0: byte 3 is 0xFF, want valid UTF-8");
+  EXPECT_EQ(exeunt_classify(opened.model, "a", "\xC3", &result, nullptr), EXEUNT_BAD_FILE);
+  const char* texts[] = {"a great film", " "};
+  exeunt_result results[] = {EXEUNT_RESULT_INIT, EXEUNT_RESULT_INIT};
+  results[0].layers_run = 7;
+  EXPECT_EQ(exeunt_classify_many(opened.model, texts, nullptr, 2, results), EXEUNT_BAD_FILE);
+  EXPECT_STREQ(exeunt_last_error(), "text 1: got an empty text, want at least one word");
+  EXPECT_EQ(results[0].layers_run, 7) << "nothing is written";
+}
+
+TEST(CInterface, RefusesPairsWhereTrainingHadSingleTexts) {
+  const exeunt::Scratch folder;
+  std::filesystem::copy(kModel, folder.path());
+  (void)folder.write("recipe.json", R"({"run": {"texts": 1}})");
+  exeunt_model* model = nullptr;
+  ASSERT_EQ(exeunt_open(folder.path().c_str(), nullptr, &model), EXEUNT_OK) << exeunt_last_error();
+  exeunt_result result = EXEUNT_RESULT_INIT;
+  EXPECT_EQ(exeunt_classify(model, "a", "b", &result, nullptr), EXEUNT_USAGE);
+  EXPECT_THAT(exeunt_last_error(), testing::HasSubstr("got a pair of texts, and the model was trained on single ones"));
+  EXPECT_EQ(exeunt_classify(model, "a", nullptr, &result, nullptr), EXEUNT_OK);
+  exeunt_close(model);
+}
+
 TEST(CInterface, RefusesCallsWithoutModelTextOrRoomForTheResult) {
   const Opened opened;
   exeunt_result result = EXEUNT_RESULT_INIT;
