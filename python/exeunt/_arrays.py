@@ -5,7 +5,17 @@ from __future__ import annotations
 import ctypes
 from array import array
 from itertools import accumulate
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
+
+if TYPE_CHECKING:
+    from numpy import float32, int8, int32
+    from numpy.typing import NDArray
+
+    FloatArray = NDArray[float32]
+    IntArray = NDArray[int32]
+    ByteArray = NDArray[int8]
+else:
+    FloatArray = IntArray = ByteArray = Any
 
 numpy: Any
 try:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+import threading
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import Any, Iterable, Iterator, Mapping
 
-
-class CommandError(Exception):
-    """A verb failed: `status` is its exit status (2 usage, 3 resources, 4 invalid file), `message` what it printed."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.status, self.message)
+from ._errors import CommandError, in_python
 
 
 def command() -> str:
@@ -45,39 +38,105 @@ def _flags(options: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def run(verb: str, *arguments: Any, **options: Any) -> str:
-    """Runs a verb of the command and returns what it prints: `run("eval", "models/sst2", task="SST-2", json=True)`.
+def _follow(words: list[str]) -> tuple[int, str, str]:
+    """Status, output and messages of a program. Messages are shown as they come, except those of its failure."""
+    told: list[str] = []
 
-    Progress goes to standard error, as ever; without a terminal there is none. Raises `CommandError` if it fails.
+    def show(messages: Iterable[str]) -> None:
+        failed = False
+        for line in messages:
+            told.append(line)
+            failed = failed or line.startswith("error: ")
+            if not failed:
+                sys.stderr.write(line)
+                sys.stderr.flush()
+
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
+    assert process.stdout is not None and process.stderr is not None
+    with process:
+        follower = threading.Thread(target=show, args=(process.stderr,))
+        follower.start()
+        try:
+            out = process.stdout.read()
+        except BaseException:  # interrupted: it must not work on alone
+            process.terminate()
+            raise
+        finally:
+            follower.join()
+    return process.returncode, out, "".join(told)
+
+
+def _failure(verb: str, status: int, told: str) -> CommandError:
+    found = re.search(r"^error: (.*?)(?:\n *hint: (.*))?\Z", told.strip(), re.DOTALL | re.MULTILINE)
+    if found is None:
+        return CommandError(status, told.strip() or f"exeunt {verb} ended with {status}")
+    return CommandError(status, found[1].strip(), in_python((found[2] or "").strip()))
+
+
+def run(verb: str, *arguments: Any, **options: Any) -> Any:
+    """Runs a verb of the command: `run("eval", "models/sst2", data="test.csv", json=True)`. Keywords are its flags.
+
+    Returns what it prints as text; with json=True as an object, or a list of objects where it prints one in each line.
+    Notices and progress go to `sys.stderr` while it runs (quiet=True: none). Raises `CommandError` if it fails.
     """
     words = [os.fspath(one) if hasattr(one, "__fspath__") else str(one) for one in arguments]
-    done = subprocess.run([command(), verb, *words, *_flags(options)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise CommandError(done.returncode, done.stderr.strip() or f"exeunt {verb} ended with {done.returncode}")
-    if done.stderr:
-        sys.stderr.write(done.stderr)
-    return done.stdout
+    status, out, told = _follow([command(), verb, *words, *_flags(options)])
+    if status != 0:
+        raise _failure(verb, status, told)
+    if options.get("json") is not True:
+        return out
+    try:
+        return json.loads(out)
+    except ValueError:
+        return [json.loads(line) for line in out.splitlines()]
 
 
-def attach(model: str | os.PathLike[str], texts: str | os.PathLike[str] | Iterable[str], *,
+def _row(given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        return {"text": given}
+    if isinstance(given, Mapping):
+        return dict(given)
+    text, label = given
+    return {"text": text, "label": label}
+
+
+@contextmanager
+def _file(data: Any) -> Iterator[Any]:
+    """A file as it is; a DataFrame, or rows, as a temporary JSONL file."""
+    if isinstance(data, str) or hasattr(data, "__fspath__"):
+        yield data
+        return
+    rows = data.to_dict("records") if hasattr(data, "to_dict") and hasattr(data, "columns") else data
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(_row(row), default=str) + "\n")
+        file.flush()
+        yield file.name
+
+
+def attach(model: str | os.PathLike[str], texts: str | os.PathLike[str] | Iterable[Any], *,
            out: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
     """Gives a finished classifier exits, learned from texts without labels, and certifies a policy for them.
 
-    `texts` is a file, or a list of texts. `attach("my-classifier", "texts.csv", out="fast", max_drop="2%")` writes the
-    folder `fast` for `load`. Options are the flags of `exeunt attach`; the result is what it prints with --json.
+    `texts` is a file, a list or a Series of texts, or a DataFrame (`text_column="body"` names its column).
+    `attach("my-classifier", "texts.csv", out="fast", max_drop="2%")` writes the folder `fast` for `load`. Options are
+    the flags of `exeunt attach`; the result is what it prints with --json. Progress goes to `sys.stderr`.
     """
-    if isinstance(texts, str) or hasattr(texts, "__fspath__"):
-        return _attached(model, texts, out, options)
-    with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
-        for text in texts:
-            file.write(json.dumps({"text": text}) + "\n")
-        file.flush()
-        return _attached(model, file.name, out, options)
+    with _file(texts) as file:
+        done: dict[str, Any] = run("attach", model, texts=file, out=out, json=True, **options)
+    return done
 
 
-def _attached(model: Any, texts: Any, out: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(run("attach", model, texts=texts, out=out, json=True, **options))
-    return result
+def train(data: str | os.PathLike[str] | Iterable[Any], *, out: str | os.PathLike[str], **options: Any) -> dict[str, Any]:
+    """Trains a classifier with exits, measures it on rows that it holds out, and certifies a policy on others of them.
+
+    `data` is a CSV, TSV or JSONL file, a DataFrame (columns `text` and `label`, or `text_column=`, `label_column=`), or
+    a list of (text, label). Options are the flags of `exeunt train`; the result is what it prints with --json. Needs a
+    command that was built with the trainer: the wheel's is not, `EXEUNT_COMMAND` names another one.
+    """
+    with _file(data) as file:
+        done: dict[str, Any] = run("train", data=file, out=out, json=True, **options)
+    return done
 
 
 def main() -> None:

@@ -7,28 +7,14 @@ import os
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 
+from ._errors import Error, in_python
+
 ABI = 0  # of the interface that is declared here
-
-
-class Error(Exception):
-    """What the library refused, why, and, where it knows, what to do about it.
-
-    `status` has the numbers of the command's exit status: 1 failure, 2 usage, 3 resources, 4 invalid file or text.
-    """
-
-    def __init__(self, status: int, message: str, hint: str = "") -> None:
-        super().__init__(f"{message}\nhint: {hint}" if hint else message)
-        self.status = status
-        self.message = message
-        self.hint = hint
-
-    def __reduce__(self) -> tuple[type[Error], tuple[int, str, str]]:
-        return type(self), (self.status, self.message, self.hint)  # it travels between processes
 
 
 class Options(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("policy", c_char_p), ("precision", c_char_p), ("threads", c_int),
-                ("max_length", c_int)]
+                ("max_length", c_int), ("device", c_char_p)]
 
 
 class Texts(ctypes.Structure):
@@ -60,6 +46,7 @@ _FUNCTIONS = {
     "exeunt_last_hint": (c_char_p, []),
     "exeunt_open": (c_int, [c_char_p, POINTER(Options), POINTER(c_void_p)]),
     "exeunt_close": (None, [c_void_p]),
+    "exeunt_engine": (c_char_p, [c_void_p]),
     "exeunt_problem": (c_char_p, [c_void_p]),
     "exeunt_label_count": (c_int, [c_void_p]),
     "exeunt_label": (c_char_p, [c_void_p, c_int]),
@@ -99,7 +86,8 @@ def version() -> str:
 
 def check(status: int) -> None:
     if status != 0:
-        raise Error(status, lib.exeunt_last_error().decode(), lib.exeunt_last_hint().decode())
+        hint = lib.exeunt_last_hint().decode().replace("(--unlabelled FILE)", "(their gold is nan)")
+        raise Error(status, lib.exeunt_last_error().decode(), in_python(hint))
 
 
 def encoded(text: str | None) -> bytes | None:

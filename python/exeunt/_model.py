@@ -3,51 +3,105 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
-from ._arrays import BYTE, FLOAT, INT, Room, packed
+from ._arrays import BYTE, FLOAT, INT, ByteArray, FloatArray, IntArray, Room, packed
 from ._library import AnswerArrays, Options, Texts, check, encoded, lib
 from ._trace import Trace
 
 
 class Answers:
-    """What a model said of a batch. Arrays are numpy's where numpy is installed, else (nested) lists."""
+    """What a model said of a batch. Arrays are numpy's where numpy is installed, else (nested) lists.
 
-    def __init__(self, names: Sequence[str], multi_label: bool, rooms: dict[str, Room], count: int) -> None:
+    A blank text (white space alone, or a missing value of a Series) is left blank, as the command leaves it: its label is
+    None, its layer 0, its scores are nan.
+    """
+
+    def __init__(self, names: Sequence[str], multi_label: bool, rooms: dict[str, Room], count: int, index: Any = None) -> None:
         self._names = names
         self._multi_label = multi_label
+        self._label_ids: IntArray = rooms["labels"].values()
+        self._scores: FloatArray = rooms["scores"].values()
+        self._given: ByteArray = rooms["given"].values()
+        self._layers: IntArray = rooms["layers"].values()
+        self._tokens: IntArray = rooms["tokens"].values()
+        self._truncated: ByteArray = rooms["truncated"].values()
         self._count = count
-        self.label_ids = rooms["labels"].values()  #: [texts] index of the (most probable) label; -1 for regression
-        self.scores = rooms["scores"].values()  #: [texts, labels] probabilities; [texts, 1] values for regression
-        self.layers = rooms["layers"].values()  #: [texts] the layer after which each text exited, from 1
-        self.tokens = rooms["tokens"].values()  #: [texts]
-        self.given = rooms["given"].values()  #: [texts, labels] 1 where a text has a label, several in multi-label models
-        self.truncated = rooms["truncated"].values()  #: [texts] 1 where a text was cut to the max-length
+        self._index = index  # of the Series that the texts came from
 
-    def __len__(self) -> int:
-        return self._count
+    @property
+    def label_ids(self) -> IntArray:
+        """[texts] index of the (most probable) label; -1 for regression and blank texts."""
+        return self._label_ids
 
-    def __repr__(self) -> str:
-        return f"<exeunt.Answers of {self._count} texts>"
+    @property
+    def scores(self) -> FloatArray:
+        """[texts, labels] probabilities; [texts, 1] values for regression."""
+        return self._scores
+
+    @property
+    def given(self) -> ByteArray:
+        """[texts, labels] 1 where a text has a label; several of them in multi-label models."""
+        return self._given
+
+    @property
+    def layers(self) -> IntArray:
+        """[texts] the layer after which each text exited, from 1."""
+        return self._layers
+
+    @property
+    def tokens(self) -> IntArray:
+        """[texts] length of each text."""
+        return self._tokens
+
+    @property
+    def truncated(self) -> ByteArray:
+        """[texts] 1 where a text was cut to the max-length."""
+        return self._truncated
 
     @property
     def labels(self) -> list[Any] | None:
         """The name of each text's label; a list of names for each text of a multi-label model; None for regression."""
         names = self._names
         if self._multi_label:
-            return [[name for name, given in zip(names, row) if given] for row in _listed(self.given)]
-        return [names[label] for label in _listed(self.label_ids)] if names else None
+            return [[name for name, given in zip(names, row) if given] if layer else None
+                    for row, layer in zip(_listed(self.given), _listed(self.layers))]
+        return [names[label] if label >= 0 else None for label in _listed(self.label_ids)] if names else None
+
+    def _best(self) -> list[float]:
+        """The score of the label; the value for regression."""
+        return [max(scores) for scores in _listed(self.scores)]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        said, best, layers = self.labels, self._best(), _listed(self.layers)
+        shown = []
+        for i in range(min(3, self._count)):
+            answer = f"{best[i]:.4g}" if said is None else f"{said[i]} {best[i]:.2f}"
+            shown.append(f"{answer} (layer {layers[i]})" if layers[i] else "blank")
+        return f"<exeunt.Answers of {self._count} texts: {', '.join(shown)}{', …' if self._count > 3 else ''}>"
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a row for each text: label, score, layer, tokens and truncated (a regression's has value in
+        place of label and score). Of a Series of texts it has the index. Needs pandas."""
+        pandas = importlib.import_module("pandas")
+        said = {"value": self._best()} if self.labels is None else {"label": self.labels, "score": self._best()}
+        return pandas.DataFrame({**said, "layer": self.layers, "tokens": self.tokens,
+                                 "truncated": [bool(one) for one in _listed(self.truncated)]}, index=self._index)
 
     def pipeline(self, top_k: int | None = 1) -> list[Any]:
         """As `transformers.pipeline("text-classification")` answers: a dict for each text, or, with a `top_k` other than
-        1, a list of the best ones for each text (None: of all)."""
+        1, a list of the best ones for each text (None: of all). The label of a blank text is None."""
         names = self._names or ["LABEL_0"]
         out: list[Any] = []
-        for scores in _listed(self.scores):
+        for scores, layer in zip(_listed(self.scores), _listed(self.layers)):
             order = sorted(range(len(scores)), key=[-score for score in scores].__getitem__)
-            ranked = [{"label": names[label], "score": scores[label]} for label in order]
+            ranked = [{"label": names[label] if layer else None, "score": scores[label]} for label in order]
             out.append(ranked[0] if top_k == 1 else ranked[:top_k])
         return out
 
@@ -62,10 +116,10 @@ class Model:
     them, and Python's lock is not held while it runs."""
 
     def __init__(self, folder: str | os.PathLike[str], *, policy: str | None = None, precision: str | None = None,
-                 threads: int = 0, max_length: int = 0) -> None:
+                 threads: int = 0, max_length: int = 0, device: str | None = None) -> None:
         self._handle = ctypes.c_void_p()
-        self._arguments = (os.fspath(folder), policy, precision, threads, max_length)
-        options = Options(ctypes.sizeof(Options), encoded(policy), encoded(precision), threads, max_length)
+        self._arguments = (os.fspath(folder), policy, precision, threads, max_length, device)
+        options = Options(ctypes.sizeof(Options), encoded(policy), encoded(precision), threads, max_length, encoded(device))
         check(lib.exeunt_open(os.fsencode(folder), ctypes.byref(options), ctypes.byref(self._handle)))
         self.labels: list[str] = [lib.exeunt_label(self._handle, i).decode()
                                   for i in range(lib.exeunt_label_count(self._handle))]  #: empty for regression
@@ -87,22 +141,30 @@ class Model:
         return str(self.facts["policy"])
 
     @property
+    def engine(self) -> str:
+        """What runs it: "cpu/avx512", "cuda/sm_90"."""
+        return str(lib.exeunt_engine(self._open()).decode())
+
+    @property
     def promise(self) -> str:
         """What that policy promises, in one sentence; "none (WHY)" if nothing."""
         return str(self.facts["promise"])
 
     def __call__(self, texts: str | Iterable[str], *, pairs: str | Iterable[str] | None = None,
                  policy: str | None = None) -> Answers:
-        """Classifies texts, or pairs of texts. `policy`, such as "entropy:0.2", holds for this call."""
+        """Classifies texts, or pairs of texts: a list, a Series, or any other iterable of str; one text alone counts as a
+        list of one. `policy`, such as "entropy:0.2", holds for this call."""
         given, count, _keep = _given(texts, pairs)
         rooms = {"labels": Room(INT, count), "scores": Room(FLOAT, count, self.outputs), "layers": Room(INT, count),
                  "tokens": Room(INT, count), "truncated": Room(BYTE, count), "given": Room(BYTE, count, self.outputs)}
         arrays = AnswerArrays(ctypes.sizeof(AnswerArrays), **{name: room.address for name, room in rooms.items()})
         check(lib.exeunt_answer(self._open(), encoded(policy), ctypes.byref(given), ctypes.byref(arrays)))
-        return Answers(self.labels, self.problem == "multi_label_classification", rooms, count)
+        index = getattr(texts, "index") if hasattr(texts, "iloc") else None  # of a Series
+        return Answers(self.labels, self.problem == "multi_label_classification", rooms, count, index)
 
     def trace(self, texts: str | Iterable[str], *, pairs: str | Iterable[str] | None = None, gold: Any = None) -> Trace:
-        """What every exit says of every text, at full depth: what `replay`, `sweep` and `calibrate` work on."""
+        """What every exit says of every text, at full depth: what `replay`, `sweep` and `calibrate` work on. Blank texts
+        are refused."""
         given, count, _keep = _given(texts, pairs)
         logits, tokens = Room(FLOAT, count, len(self.exits), self.outputs), Room(INT, count)
         check(lib.exeunt_trace(self._open(), ctypes.byref(given), logits.address, tokens.address))
@@ -137,8 +199,9 @@ class Model:
         return f"<exeunt.Model {self._arguments[0]!r}, policy {self.policy}, promise: {self.promise}>"
 
 
-def _reopened(folder: str, policy: str | None, precision: str | None, threads: int, max_length: int) -> Model:
-    return Model(folder, policy=policy, precision=precision, threads=threads, max_length=max_length)
+def _reopened(folder: str, policy: str | None, precision: str | None, threads: int, max_length: int,
+              device: str | None) -> Model:
+    return Model(folder, policy=policy, precision=precision, threads=threads, max_length=max_length, device=device)
 
 
 def _given(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> tuple[Texts, int, Any]:
@@ -159,14 +222,19 @@ def _given(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> tup
 def _sequence(texts: str | Iterable[str]) -> Sequence[str]:
     if isinstance(texts, str):
         return [texts]
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # iterating them would give names
+        raise TypeError(f"texts: got a {type(texts).__name__}, want texts, such as one of its columns")
+    if hasattr(texts, "iloc"):  # a Series: a missing text is a blank one
+        return ["" if missing else text for text, missing in zip(texts, getattr(texts, "isna")())]
     return texts if isinstance(texts, (list, tuple)) else list(texts)
 
 
 def load(folder: str | os.PathLike[str], *, policy: str | None = None, precision: str | None = None, threads: int = 0,
-         max_length: int = 0) -> Model:
+         max_length: int = 0, device: str | None = None) -> Model:
     """Opens a model folder, or `org/name` from the local Hugging Face cache.
 
     `policy`: "entropy:0.2" or a policy file; without it the model's own, else full depth. `precision`: fp32, bf16, int8.
     `threads`: 0 is one for each processor. `max_length`: tokens of a text; 0 is the certificate's, else the training's.
+    `device`: "cpu" (None), "cuda", "cuda:1", or "auto", which is a GPU if there is one. The wheel's library has the CPU alone.
     """
-    return Model(folder, policy=policy, precision=precision, threads=threads, max_length=max_length)
+    return Model(folder, policy=policy, precision=precision, threads=threads, max_length=max_length, device=device)

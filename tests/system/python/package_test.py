@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed package `exeunt`: run by wheel_test.py in an environment that has it, with numpy and without."""
+import contextlib
 import doctest
 import importlib
 import importlib.util
 import inspect
+import io
 import json
 import math
 import os
 import pickle
+import pydoc
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
+import types
 import typing
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import exeunt
@@ -81,6 +87,28 @@ class LoadedModel(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, 'pairs: got 1, want 2'):
             self.model(TEXTS[:2], pairs=['one'])
 
+    def test_refuses_pairs_where_training_had_single_texts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(MODEL, folder, dirs_exist_ok=True)
+            (Path(folder) / 'recipe.json').write_text('{"run": {"texts": 1}}')
+            with exeunt.load(folder) as model:
+                with self.assertRaisesRegex(exeunt.Error, 'got a pair of texts, and the model was trained on single ones'):
+                    model(TEXTS[:1], pairs=['it was'])
+                self.assertEqual(len(model(TEXTS)), 4)
+
+    def test_leaves_blank_texts_blank(self):
+        answers = self.model(['', TEXTS[0], ' \t\n'])
+        alone = self.model(TEXTS[0])
+        self.assertEqual(answers.labels, [None, *alone.labels, None])
+        self.assertEqual(listed(answers.label_ids), [-1, *listed(alone.label_ids), -1])
+        self.assertEqual(listed(answers.layers), [0, *listed(alone.layers), 0])
+        self.assertEqual(listed(answers.scores)[1], listed(alone.scores)[0])
+        self.assertTrue(all(math.isnan(score) for row in (0, 2) for score in listed(answers.scores)[row]))
+        self.assertEqual([answer['label'] for answer in answers.pipeline()], [None, *alone.labels, None])
+        self.assertIn('blank, ', repr(answers))
+        with self.assertRaisesRegex(exeunt.Error, 'text 0: got an empty text'):
+            self.model.trace([''])
+
     def test_takes_any_iterable_and_zeros_and_nothing(self):
         self.assertEqual(listed(self.model(iter(TEXTS)).scores), listed(self.model(TEXTS).scores))
         self.assertEqual(len(self.model([])), 0)
@@ -95,6 +123,8 @@ class LoadedModel(unittest.TestCase):
             self.model([b'a'])
         with self.assertRaises(UnicodeEncodeError):
             self.model(['\ud800'])
+        with self.assertRaisesRegex(TypeError, 'texts: got a dict, want texts'):
+            self.model({'text': TEXTS})
 
     def test_pipeline_shapes(self):
         one = self.model(TEXTS).pipeline()
@@ -104,6 +134,33 @@ class LoadedModel(unittest.TestCase):
         for best, ranked in zip(one, every):
             self.assertEqual(best, ranked[0])
             self.assertGreaterEqual(ranked[0]['score'], ranked[1]['score'])
+
+    def test_answers_show_what_they_hold(self):
+        answers = self.model(TEXTS)
+        first = f'{answers.labels[0]} {max(listed(answers.scores)[0]):.2f} (layer {self.model.exits[-1]}), '
+        self.assertTrue(repr(answers).startswith(f'<exeunt.Answers of 4 texts: {first}'), repr(answers))
+        self.assertTrue(repr(answers).endswith(', …>'))
+        page = pydoc.plain(pydoc.render_doc(exeunt.Answers))
+        for name in ('label_ids', 'scores', 'given', 'layers', 'tokens', 'truncated', 'labels', 'to_pandas'):
+            self.assertIn(name, page)
+
+    def test_runs_on_the_device_asked_for(self):
+        with exeunt.load(MODEL, device='cpu') as model:
+            self.assertTrue(model.engine.startswith('cpu/'), model.engine)
+            self.assertEqual(listed(model(TEXTS, policy='full').scores), listed(self.model(TEXTS).scores))
+            self.assertEqual(pickle.loads(pickle.dumps(model))._arguments[-1], 'cpu')
+        with self.assertRaises(exeunt.Error) as caught:
+            exeunt.load(MODEL, device='cuda:99')
+        self.assertEqual(caught.exception.code, 'resources')
+        self.assertIn('device="cpu"', caught.exception.hint)
+
+    def test_errors_have_a_code_a_hint_and_a_name(self):
+        with self.assertRaises(exeunt.Error) as caught:
+            self.model(TEXTS, policy='entropie:0.2')
+        self.assertEqual(caught.exception.code, 'usage')
+        last = traceback.format_exception_only(type(caught.exception), caught.exception)
+        self.assertTrue(last[0].startswith('exeunt.Error: '), last)
+        self.assertTrue(issubclass(exeunt.CommandError, exeunt.Error))
 
     def test_many_threads_share_a_model(self):
         wanted = listed(self.model(TEXTS).scores)
@@ -300,11 +357,29 @@ class AnyFramework(unittest.TestCase):
 class Command(unittest.TestCase):
     def test_verbs_run_the_bundled_command(self):
         self.assertEqual(Path(exeunt.command()).name, 'exeunt')
-        self.assertIn('"layers"', exeunt.run('info', MODEL, json=True))
+        self.assertIn('layers', exeunt.run('info', MODEL))
         with self.assertRaises(exeunt.CommandError) as caught:
             exeunt.run('info', 'no/such/model')
-        self.assertEqual(caught.exception.status, 4)
-        self.assertIn('no/such/model', caught.exception.message)
+        self.assertEqual((caught.exception.status, caught.exception.code), (4, 'bad_file'))
+        self.assertTrue(caught.exception.message.startswith('no/such/model: '), caught.exception.message)
+        with self.assertRaises(exeunt.CommandError) as caught:
+            exeunt.run('calibrate', MODEL, max_drop='200%')
+        self.assertEqual(caught.exception.hint, 'for example 1% or 0.01')
+        self.assertEqual(pickle.loads(pickle.dumps(caught.exception)).hint, caught.exception.hint)
+
+    def test_json_comes_as_objects(self):
+        self.assertEqual(exeunt.run('info', MODEL, json=True)['model']['layers'], 3)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / 'texts.txt'
+            file.write_text('a great film\ndull\n')
+            lines = exeunt.run('predict', MODEL, file, json=True)
+        self.assertEqual([line['index'] for line in lines], [0, 1])
+
+    def test_train_says_that_the_wheel_has_no_trainer(self):
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(exeunt.CommandError) as caught:
+            exeunt.train([('good', 'yes'), ('bad', 'no')], out=Path(folder) / 'run')
+        self.assertIn('train', str(caught.exception))
+        self.assertTrue(caught.exception.hint)
 
     def test_traces_of_the_command_are_read(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -358,6 +433,98 @@ class Command(unittest.TestCase):
             self.assertEqual(done['out'], str(out))
             with exeunt.load(out) as model:
                 self.assertEqual(len(model(texts)), 400)
+
+
+class FakeCommand(unittest.TestCase):
+    """What goes to the command, and when its messages are shown: by a script in its place."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        change = unittest.mock.patch.dict(os.environ, EXEUNT_COMMAND=str(self.folder / 'exeunt'), FOLDER=scratch.name)
+        change.start()
+        self.addCleanup(change.stop)
+
+    def script(self, body):
+        path = self.folder / 'exeunt'
+        path.write_text(f'#!{sys.executable}\nimport json, os, pathlib, sys, time\n'
+                        f'folder = pathlib.Path(os.environ["FOLDER"])\n{body}')
+        path.chmod(0o755)
+
+    def test_progress_is_shown_while_the_command_works(self):
+        self.script('print("attach  10%", file=sys.stderr, flush=True)\n'
+                    'for _ in range(1200):\n'
+                    '    time.sleep(0.05)\n'
+                    '    if (folder / "seen").exists(): print("{}"); sys.exit()\n'
+                    'sys.exit("error: nobody saw the progress")\n')
+        folder = self.folder
+
+        class Screen(io.StringIO):
+            def write(self, text):
+                (folder / 'seen').touch()
+                return super().write(text)
+
+        with contextlib.redirect_stderr(Screen()) as screen:
+            self.assertEqual(exeunt.attach('model', ['a'], out='fast'), {})
+        self.assertEqual(screen.getvalue(), 'attach  10%\n')
+
+    def test_a_failure_is_told_by_the_exception_alone(self):
+        self.script('sys.stderr.write("notice: one\\nerror: a: got b, want c\\n  hint: allow more with --max-drop\\n"); sys.exit(3)')
+        with contextlib.redirect_stderr(io.StringIO()) as screen, self.assertRaises(exeunt.CommandError) as caught:
+            exeunt.run('calibrate', 'model')
+        self.assertEqual(screen.getvalue(), 'notice: one\n')
+        error = caught.exception
+        self.assertEqual((error.code, error.message, error.hint), ('resources', 'a: got b, want c', 'allow more with max_drop='))
+
+    def test_rows_of_train_and_attach_become_a_file(self):
+        self.script('flags = dict(zip(sys.argv[2::2], sys.argv[3::2])) if sys.argv[1] == "train" else dict(zip(sys.argv[3::2], sys.argv[4::2]))\n'
+                    'lines = open(flags.get("--data") or flags["--texts"]).read().splitlines()\n'
+                    'print(json.dumps({"rows": [json.loads(line) for line in lines], "out": flags["--out"]}))')
+        frame = types.SimpleNamespace(columns=['body', 'y'], to_dict=lambda how: [{'body': 'a', 'y': 1}])
+        self.assertEqual(exeunt.train([('a', 'x'), ('ü', 'y')], out='run'),
+                         {'rows': [{'text': 'a', 'label': 'x'}, {'text': 'ü', 'label': 'y'}], 'out': 'run'})
+        self.assertEqual(exeunt.train(frame, out='run')['rows'], [{'body': 'a', 'y': 1}])
+        self.assertEqual(exeunt.attach('model', ['a', 'b'], out='fast')['rows'], [{'text': 'a'}, {'text': 'b'}])
+        self.assertEqual(exeunt.attach('model', frame, out='fast')['rows'], [{'body': 'a', 'y': 1}])
+
+
+class Series(list):
+    """What of pandas' Series the package uses, where pandas is not installed."""
+
+    def __init__(self, values, index):
+        super().__init__(values)
+        self.index, self.iloc = index, self
+
+    def isna(self):
+        return [value is None for value in self]
+
+
+class Pandas(unittest.TestCase):
+    def setUp(self):
+        try:
+            import pandas
+            self.series, self.columns = pandas.Series, lambda frame: frame.to_dict('list')
+        except ImportError:
+            fake = types.ModuleType('pandas')
+            fake.DataFrame = lambda columns, index: types.SimpleNamespace(columns=columns, index=index)
+            change = unittest.mock.patch.dict(sys.modules, pandas=fake)
+            change.start()
+            self.addCleanup(change.stop)
+            self.series, self.columns = Series, lambda frame: frame.columns
+
+    def test_a_series_becomes_a_frame_with_its_index(self):
+        with exeunt.load(MODEL, policy='full') as model:
+            answers, plain = model(self.series([TEXTS[0], None, TEXTS[1]], index=['x', 'y', 'z'])), model(TEXTS[:2])
+            with self.assertRaisesRegex(TypeError, 'want texts, such as one of its columns'):
+                model(answers.to_pandas())
+        frame = answers.to_pandas()
+        self.assertEqual(list(frame.index), ['x', 'y', 'z'])
+        columns = self.columns(frame)
+        self.assertEqual(list(columns), ['label', 'score', 'layer', 'tokens', 'truncated'])
+        self.assertEqual(list(columns['label']), [plain.labels[0], None, plain.labels[1]])
+        self.assertEqual([listed(columns['score'])[i] for i in (0, 2)], [max(row) for row in listed(plain.scores)])
+        self.assertEqual(list(columns['layer']), [model.exits[-1], 0, model.exits[-1]])
 
 
 def example(name):
