@@ -32,6 +32,55 @@ foreach(program classify_c classify_cpp)
   endforeach()
 endforeach()
 
+# A blank line and one that is not UTF-8 end both programs with the status and the words of a text that is refused.
+string(ASCII 97 32 255 invalid)
+foreach(bad " " "${invalid}")
+  file(WRITE ${scratch}/bad "${bad}\n")
+  foreach(program classify_c classify_cpp)
+    execute_process(COMMAND ${scratch}/build/${program} ${SOURCE}/tests/fixtures/checkpoints/bert-deebert INPUT_FILE ${scratch}/bad
+      OUTPUT_VARIABLE out ERROR_VARIABLE error RESULT_VARIABLE status)
+    if(NOT status EQUAL 4 OR NOT out STREQUAL "" OR NOT error MATCHES "error: .*(empty text|valid UTF-8)")
+      message(FATAL_ERROR "${program}: status ${status}, got:\n${out}${error}")
+    endif()
+  endforeach()
+endforeach()
+
+# A program over the C library needs no package of the static ones, and no CUDA toolkit; one over those is told what it lacks.
+file(WRITE ${scratch}/c_only/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(c_only LANGUAGES C)
+find_package(exeunt REQUIRED COMPONENTS \${WANTED})
+add_executable(c_only ${SOURCE}/examples/c/classify.c)
+target_link_libraries(c_only PRIVATE exeunt::shared)\n")
+foreach(package fmt nlohmann_json OpenSSL ZLIB CUDAToolkit)
+  list(APPEND none -DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON)
+endforeach()
+file(READ ${scratch}/prefix/lib/cmake/exeunt/exeunt-config.cmake config)
+string(REPLACE "if(OFF)" "if(ON)" config "${config}")  # as a build with CUDA has it
+file(WRITE ${scratch}/prefix/lib/cmake/exeunt/exeunt-config.cmake "${config}")
+set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S ${scratch}/c_only -B ${scratch}/c_only/build -DCMAKE_PREFIX_PATH=${scratch}/prefix ${none})
+run(${configure})
+run(${CMAKE_COMMAND} --build ${scratch}/c_only/build)
+execute_process(COMMAND ${configure} -DWANTED=engine RESULT_VARIABLE status OUTPUT_VARIABLE out ERROR_VARIABLE out)
+if(status EQUAL 0 OR NOT out MATCHES "exeunt::engine needs CUDAToolkit")
+  message(FATAL_ERROR "a consumer of exeunt::engine without its packages: status ${status}, got:\n${out}")
+endif()
+
+# The same through pkg-config, from a tree that was moved.
+file(RENAME ${scratch}/prefix ${scratch}/moved)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${scratch}/moved/lib/pkgconfig pkg-config --cflags --libs exeunt
+  OUTPUT_VARIABLE flags RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "pkg-config exeunt ended with ${status}")
+endif()
+run(cc ${SOURCE}/examples/c/classify.c -o ${scratch}/by_pkg_config ${flags} -Wl,-rpath,${scratch}/moved/lib)
+execute_process(COMMAND ${scratch}/by_pkg_config ${SOURCE}/tests/fixtures/checkpoints/bert-deebert INPUT_FILE ${scratch}/texts
+  OUTPUT_VARIABLE out RESULT_VARIABLE status)
+if(NOT status EQUAL 0 OR NOT out MATCHES "^(positive|negative)\t")
+  message(FATAL_ERROR "the program of pkg-config: status ${status}, got:\n${out}")
+endif()
+file(RENAME ${scratch}/moved ${scratch}/prefix)
+
 # Only what the C interface promises may be seen from outside.
 execute_process(COMMAND nm --dynamic --defined-only ${scratch}/prefix/lib/libexeunt.so OUTPUT_VARIABLE symbols)
 string(REGEX MATCHALL "[^\n]+" lines "${symbols}")
@@ -55,6 +104,10 @@ foreach(file bin/exeunt bin/exeunt-lab share/man/man1/exeunt.1 share/man/man1/ex
     message(FATAL_ERROR "not installed: ${file}")
   endif()
 endforeach()
+file(READ ${prefix}/lib/systemd/system/exeunt.service unit)
+if(NOT unit MATCHES "\nExecStart=${prefix}/bin/exeunt serve ")
+  message(FATAL_ERROR "the installed unit does not start the installed command:\n${unit}")
+endif()
 if(TRAINER)
   file(WRITE ${scratch}/own.csv "text,label\n")
   foreach(row RANGE 1 20)
