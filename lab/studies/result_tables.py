@@ -648,11 +648,13 @@ def watched_phrase(results):
 
 
 def apart_layers_phrase(results):
-    return f"{mean(run['apart']['layers'] for run in apart_runs(results)):.1f} of 12 layers"
+    return f"{mean(run['apart']['layers'] for run in apart_runs(results)):.2f} of 12 layers"
 
 
 def apart_dev_phrase(results):
-    return f'{100 * mean(changed_on_dev(run) for run in apart_runs(results)):.1f} %'
+    """The answers that change and the layers that run, of the same texts."""
+    layers = mean(run['apart']['dev']['early']['average_layers'] for run in apart_runs(results))
+    return f'{100 * mean(changed_on_dev(run) for run in apart_runs(results)):.1f} % at {layers:.2f} layers'
 
 
 def four_queries_phrase(results):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the Markdown files with the tree: every relative link leads to a file, every anchor to a heading, every source
 that a page names exists, the lines that docs/contributing.md shows as added are still there, the limits in docs/security.md
-are those of the sources, and docs/methods.md has a row for every exit rule, loss and calibration method, whose papers are in
+are those of the sources, docs/README.md leads to every page of docs, and docs/methods.md has a row for every exit rule, loss and calibration method, whose papers are in
 CITATION.cff.
 
     check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
@@ -144,6 +144,14 @@ def breaches_of_methods(root, page):
             yield f'{where}: {paper} is not among the references of CITATION.cff'
 
 
+def breaches_of_index(root, index):
+    """docs/README.md leads to every page beside it."""
+    known = {target.partition('#')[0] for _, target in links(index.read_text(encoding='utf-8'))}
+    for page in sorted(index.parent.glob('*.md')):
+        if page != index and page.name not in known:
+            yield f'{index.relative_to(root)}: no link to {page.name}'
+
+
 def breaches(root):
     for page in pages(root):
         if page.parent.name == 'decisions':  # frozen: they may name what is gone
@@ -153,6 +161,8 @@ def breaches(root):
             yield from breaches_of_sources(root, page)
     if (root / 'docs/methods.md').exists():
         yield from breaches_of_methods(root, root / 'docs/methods.md')
+    if (root / 'docs/README.md').exists():
+        yield from breaches_of_index(root, root / 'docs/README.md')
     if (root / 'docs/contributing.md').exists():
         yield from breaches_of_diffs(root, root / 'docs/contributing.md')
     if (root / 'docs/security.md').exists():

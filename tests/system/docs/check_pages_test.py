@@ -73,6 +73,11 @@ class CheckPages(unittest.TestCase):
                          ['docs/methods.md: no row of `vote` names `policy/rules/vote.h`'])
         self.assertEqual(self.found(page.replace('`ltt-hb`', 'Bentkus'), 'docs/methods.md'), ['docs/methods.md: no row for `ltt-hb`'])
 
+    def test_the_index_leads_to_every_page(self):
+        self.write('docs/one.md', '# One')
+        self.assertEqual(self.found('[a](one.md#one), [b](other.md)', 'docs/README.md'), [])
+        self.assertEqual(self.found('[a](one.md)', 'docs/README.md'), ['docs/README.md: no link to other.md'])
+
     def test_every_paper_of_methods_is_cited(self):
         page = 'One: [arXiv:1](https://arxiv.org/abs/1).\n'
         self.assertEqual(self.found(page, 'docs/methods.md'),

@@ -429,8 +429,8 @@ class AttachTables(unittest.TestCase):
                 for seed, values in ((1, (2.0, 0.99)), (2, (3.0, 0.97)))]
         (found,) = made.apart_tables(self.tables(runs))
         self.assertEqual(found['rows'][-1], ['mean', '2.50', '1.00', '3.00', '2.00', '91.0', '90.0'])
-        self.assertEqual(made.apart_layers_phrase(self.tables(runs)), '2.5 of 12 layers')
-        self.assertEqual(made.apart_dev_phrase(self.tables(runs)), '2.0 %')
+        self.assertEqual(made.apart_layers_phrase(self.tables(runs)), '2.50 of 12 layers')
+        self.assertEqual(made.apart_dev_phrase(self.tables(runs)), '2.0 % at 3.00 layers')
         (found,) = made.attached_tables(self.tables(runs))
         self.assertEqual(found['rows'], [['SST-2', '2', '15', '3.00 (3.0 %)', '2.00 (2.0 %)', '1.00 (1.0 %)']])
 
