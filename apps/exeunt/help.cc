@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <memory>
 
 #include "apps/exeunt/command.h"
@@ -69,14 +70,35 @@ std::string markdown_examples(const Page& page) {
   return page.examples.empty() ? "" : fmt::format("```\n{}\n```\n", fmt::join(page.examples, "\n"));
 }
 
-std::string markdown_section(const CLI::App& verb) {
-  const Page page = page_of(verb);
-  std::string out = fmt::format("\n## {}\n{}\n```\n{}\n```\n", page.name, cell(page.summary), page.usage);
-  for (const EntryGroup& group : page.groups) {
-    if (group.title != kCommonOptions) out += markdown_group(page, group);
+// How many verbs have an option with the same meaning. Those that many have are told in one place.
+using OptionCounts = std::map<Entry, int>;
+constexpr int kManyVerbs = 4;
+
+void count_options(const CLI::App& app, OptionCounts& counts) {
+  for (const CLI::App* verb : verbs_of(app)) {
+    for (const EntryGroup& group : page_of(*verb).groups)
+      for (const Entry& entry : group.entries) counts[entry] += entry.first.starts_with("--") ? 1 : 0;
+    count_options(*verb, counts);
   }
+}
+
+std::string markdown_section(const CLI::App& verb, const OptionCounts& counts) {
+  Page page = page_of(verb);
+  std::string out = fmt::format("\n## {}\n{}\n```\n{}\n```\n", page.name, cell(page.summary), page.usage);
+  std::vector<std::string> shared;
+  for (EntryGroup& group : page.groups) {
+    if (group.title == kCommonOptions) continue;
+    std::erase_if(group.entries, [&](const Entry& entry) {
+      const bool told = counts.at(entry) >= kManyVerbs;
+      if (told) shared.push_back(code_cell(entry.first.substr(0, entry.first.find(' '))));
+      return told;
+    });
+    if (!group.entries.empty()) out += markdown_group(page, group);
+  }
+  if (!shared.empty())
+    out += fmt::format("and [as several verbs](#options-of-several-verbs) {}\n\n", fmt::join(shared, ", "));
   out += markdown_examples(page);
-  for (const CLI::App* inner : verbs_of(verb)) out += markdown_section(*inner);
+  for (const CLI::App* inner : verbs_of(verb)) out += markdown_section(*inner, counts);
   return out;
 }
 
@@ -95,7 +117,13 @@ std::string markdown_manual(const CLI::App& app) {
   for (const auto& [status, meaning] : kStatuses) out += fmt::format("| {} | {} |\n", status, meaning);
   out += "\n| environment | |\n| --- | --- |\n";
   for (const auto& [name, effect] : variables()) out += fmt::format("| `{}` | {} |\n", name, cell(effect));
-  for (const CLI::App* verb : verbs_of(app)) out += markdown_section(*verb);
+  OptionCounts counts;
+  count_options(app, counts);
+  EntryGroup shared{"Option"};
+  for (const auto& [entry, verbs] : counts)
+    if (verbs >= kManyVerbs && entry.first != "--json") shared.entries.push_back(entry);
+  out += "\n## Options of several verbs\n" + markdown_group(top, shared);
+  for (const CLI::App* verb : verbs_of(app)) out += markdown_section(*verb, counts);
   return out;
 }
 
