@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the Markdown files with the tree: every relative link leads to a file, every anchor to a heading, every source
 that a page names exists, the lines that docs/contributing.md shows as added are still there, the limits in docs/security.md
-are those of the sources, docs/README.md leads to every page of docs, and docs/methods.md has a row for every exit rule, loss and calibration method, whose papers are in
+are those of the sources, docs/README.md leads to every page of docs, which are not too long, and docs/methods.md has a row for every exit rule, loss and calibration method, whose papers are in
 CITATION.cff.
 
     check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
@@ -19,6 +19,7 @@ CODE = re.compile(r'`([^`\n]+)`')
 SKIPPED = {'build', 'node_modules', '.git', 'carry'}
 # How prose names a source: a path with a folder and an extension; LAYER.txt and fuzz_NAME.cc are placeholders.
 SOURCE = re.compile(r'[\w+.-]+(?:/[\w+.-]+)+\.(?:cc|h|cu|py|json|md|sh|yaml|txt)')
+MOST_WORDS = 39_500  # of all pages of docs together
 PLACEHOLDER = re.compile(r'LAYER|NAME')
 
 
@@ -152,6 +153,12 @@ def breaches_of_index(root, index):
             yield f'{index.relative_to(root)}: no link to {page.name}'
 
 
+def breaches_of_words(root):
+    words = sum(len(page.read_text(encoding='utf-8').split()) for page in (root / 'docs').glob('*.md'))
+    if words > MOST_WORDS:
+        yield f'docs: {words:,} words, want at most {MOST_WORDS:,}: what few users need goes to lab/docs, what was found once to lab/notebooks'
+
+
 def breaches(root):
     for page in pages(root):
         if page.parent.name == 'decisions':  # frozen: they may name what is gone
@@ -161,6 +168,7 @@ def breaches(root):
             yield from breaches_of_sources(root, page)
     if (root / 'docs/methods.md').exists():
         yield from breaches_of_methods(root, root / 'docs/methods.md')
+    yield from breaches_of_words(root)
     if (root / 'docs/README.md').exists():
         yield from breaches_of_index(root, root / 'docs/README.md')
     if (root / 'docs/contributing.md').exists():

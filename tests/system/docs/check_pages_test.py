@@ -78,6 +78,11 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(self.found('[a](one.md#one), [b](other.md)', 'docs/README.md'), [])
         self.assertEqual(self.found('[a](one.md)', 'docs/README.md'), ['docs/README.md: no link to other.md'])
 
+    def test_the_pages_are_not_too_long_together(self):
+        few = len((self.root / 'docs/other.md').read_text().split())
+        self.assertEqual(self.found('word ' * (check_pages.MOST_WORDS - few), 'docs/long.md'), [])
+        self.assertRegex(self.found('word ' * (check_pages.MOST_WORDS - few + 1), 'docs/long.md')[0], 'docs: 39,501 words, want at most')
+
     def test_every_paper_of_methods_is_cited(self):
         page = 'One: [arXiv:1](https://arxiv.org/abs/1).\n'
         self.assertEqual(self.found(page, 'docs/methods.md'),
