@@ -92,12 +92,18 @@ def run(verb: str, *arguments: Any, **options: Any) -> Any:
 
 
 def _row(given: Any) -> dict[str, Any]:
+    """A text, (text, label) or a row by names of columns, as JSON has it: what is missing (nan) is null.
+
+    >>> _row("a"), _row(("a", 1)), _row({"body": "a", "y": float("nan")})
+    ({'text': 'a'}, {'text': 'a', 'label': 1}, {'body': 'a', 'y': None})
+    """
     if isinstance(given, str):
         return {"text": given}
     if isinstance(given, Mapping):
-        return dict(given)
-    text, label = given
-    return {"text": text, "label": label}
+        return {name: None if value != value else value for name, value in given.items()}
+    if isinstance(given, (list, tuple)) and len(given) == 2:
+        return {"text": given[0], "label": given[1]}
+    raise TypeError(f"row: got {given!r}, want a text, (text, label) or a mapping")
 
 
 @contextmanager
@@ -106,7 +112,9 @@ def _file(data: Any) -> Iterator[Any]:
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         yield data
         return
-    rows = data.to_dict("records") if hasattr(data, "to_dict") and hasattr(data, "columns") else data
+    if hasattr(data, "columns"):
+        data = data.to_dict("records")
+    rows = data.dropna() if hasattr(data, "dropna") else data  # a Series
     with tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as file:
         for row in rows:
             file.write(json.dumps(_row(row), default=str) + "\n")

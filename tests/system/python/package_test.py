@@ -487,6 +487,8 @@ class FakeCommand(unittest.TestCase):
         self.assertEqual(exeunt.train(frame, out='run')['rows'], [{'body': 'a', 'y': 1}])
         self.assertEqual(exeunt.attach('model', ['a', 'b'], out='fast')['rows'], [{'text': 'a'}, {'text': 'b'}])
         self.assertEqual(exeunt.attach('model', frame, out='fast')['rows'], [{'body': 'a', 'y': 1}])
+        with self.assertRaisesRegex(TypeError, r'row: got 3, want a text, \(text, label\) or a mapping'):
+            exeunt.train([3], out='run')
 
 
 class Series(list):
