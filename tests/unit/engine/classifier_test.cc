@@ -116,6 +116,31 @@ TEST(Classifier, RejectsBackboneWithoutHeads) {
   EXPECT_THAT(error.what(), HasSubstr("the model has no exits"));
 }
 
+TEST(Classifier, RejectsBlankTextsAndInvalidUtf8) {
+  Classifier classifier(kModel);
+  const Error blank = error_of([&] { (void)classifier.answer(" \t\n"); });
+  EXPECT_EQ(blank.code(), Code::bad_file);
+  EXPECT_THAT(blank.what(), HasSubstr("got an empty text"));
+  EXPECT_THAT(error_of([&] { (void)classifier.answer("a", "\xFF"); }).what(), HasSubstr("byte 1 is 0xFF"));
+  const std::vector<ClassifierText> texts{{.text = ""}, {.text = "a great film"}, {.text = " ", .pair = " "}};
+  const std::vector<ClassifierAnswer> answers = classifier.answer_all(texts, classifier.ask());
+  EXPECT_TRUE(answers[0].blank && answers[2].blank);
+  EXPECT_FALSE(answers[1].blank);
+  EXPECT_EQ(answers[1].answer.logits, classifier.answer("a great film").logits);
+  const std::vector<ClassifierText> bad{{.text = ""}, {.text = "a \xC3"}};
+  EXPECT_THAT(error_of([&] { (void)classifier.answer_all(bad, classifier.ask()); }).what(),
+              HasSubstr("text 1: byte 3 is 0xC3"));
+}
+
+TEST(Classifier, RejectsPairsWhereTrainingHadSingleTexts) {
+  const Folder folder("fp32");
+  write_atomically(folder.path / "recipe.json", R"({"run": {"texts": 1}})");
+  Classifier classifier(folder.path.string());
+  const Error error = error_of([&] { (void)classifier.answer("a", "b"); });
+  EXPECT_EQ(error.code(), Code::usage);
+  EXPECT_THAT(error.what(), HasSubstr("the model was trained on single ones"));
+}
+
 TEST(Classifier, RejectsPolicyThatDoesNotFitModel) {
   EXPECT_EQ(error_of([] { Classifier(kModel, {.policy = "layer:9"}); }).code(), Code::usage);
   EXPECT_EQ(error_of([] { Classifier(kModel, {.policy = "entrpy:0.1"}); }).code(), Code::usage);
