@@ -28,7 +28,7 @@ FLOAT, INT, BYTE = "f", "i", "b"
 
 
 class Room:
-    """An array that the library writes into: `address` for it, `values()` for the caller."""
+    """An array that the library writes into: `row()` is where a row begins, for it, `values()` for the caller."""
 
     def __init__(self, code: str, *shape: int) -> None:
         self._shape = shape
@@ -41,6 +41,10 @@ class Room:
         else:
             self._array = array(code, bytes(count * array(code).itemsize))
             self.address = self._array.buffer_info()[0]
+        self._row_bytes = array(code).itemsize * (count // shape[0] if shape[0] else 0)
+
+    def row(self, index: int) -> int:
+        return int(self.address) + index * self._row_bytes
 
     def values(self) -> Any:
         return self._array if numpy is not None else _nested(self._array.tolist(), self._shape)
@@ -102,11 +106,11 @@ def _flatten(values: Any, into: array[float], what: str) -> tuple[int, ...]:
     return (len(values), *(shapes.pop() if shapes else ()))
 
 
-def packed(texts: Sequence[str], what: str) -> tuple[bytes, Any]:
-    """All texts in one run of bytes, and where each of them ends."""
+def packed(texts: Sequence[str], what: str, first: int = 0) -> tuple[bytes, Any]:
+    """All texts in one run of bytes, and where each of them ends. `first` is the place of the first one for the caller."""
     try:
         pieces = [text.encode() for text in texts]
     except AttributeError:
         place, bad = next((i, text) for i, text in enumerate(texts) if not isinstance(text, str))
-        raise TypeError(f"{what}: got {type(bad).__name__} at {place}, want str") from None
+        raise TypeError(f"{what}: got {type(bad).__name__} at {first + place}, want str") from None
     return b"".join(pieces), (ctypes.c_size_t * len(pieces))(*accumulate(map(len, pieces)))

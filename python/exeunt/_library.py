@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 
@@ -84,10 +85,12 @@ def version() -> str:
     return str(lib.exeunt_version().decode())
 
 
-def check(status: int) -> None:
+def check(status: int, first: int = 0) -> None:
+    """Raises what failed. `first` is the place of the call's first text for the caller."""
     if status != 0:
+        message = re.sub(r"^text (\d+):", lambda found: f"text {first + int(found[1])}:", lib.exeunt_last_error().decode())
         hint = lib.exeunt_last_hint().decode().replace("(--unlabelled FILE)", "(their gold is nan)")
-        raise Error(status, lib.exeunt_last_error().decode(), in_python(hint))
+        raise Error(status, message, in_python(hint))
 
 
 def encoded(text: str | None) -> bytes | None:

@@ -6,11 +6,13 @@ import ctypes
 import importlib
 import json
 import os
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ._arrays import BYTE, FLOAT, INT, ByteArray, FloatArray, IntArray, Room, packed
 from ._library import AnswerArrays, Options, Texts, check, encoded, lib
 from ._trace import Trace
+
+_PART = 16384  # texts of one call of the library
 
 
 class Answers:
@@ -151,23 +153,29 @@ class Model:
         return str(self.facts["promise"])
 
     def __call__(self, texts: str | Iterable[str], *, pairs: str | Iterable[str] | None = None,
-                 policy: str | None = None) -> Answers:
+                 policy: str | None = None, progress: Callable[[int, int], object] | None = None) -> Answers:
         """Classifies texts, or pairs of texts: a list, a Series, or any other iterable of str; one text alone counts as a
-        list of one. `policy`, such as "entropy:0.2", holds for this call."""
-        given, count, _keep = _given(texts, pairs)
+        list of one. `policy`, such as "entropy:0.2", holds for this call. `progress` is called now and then with how many
+        texts are done, and of how many."""
+        handle, given = self._open(), _Batch(texts, pairs)
+        count = len(given.texts)
         rooms = {"labels": Room(INT, count), "scores": Room(FLOAT, count, self.outputs), "layers": Room(INT, count),
                  "tokens": Room(INT, count), "truncated": Room(BYTE, count), "given": Room(BYTE, count, self.outputs)}
-        arrays = AnswerArrays(ctypes.sizeof(AnswerArrays), **{name: room.address for name, room in rooms.items()})
-        check(lib.exeunt_answer(self._open(), encoded(policy), ctypes.byref(given), ctypes.byref(arrays)))
+        for first, part, _keep in given.parts():
+            arrays = AnswerArrays(ctypes.sizeof(AnswerArrays), **{name: room.row(first) for name, room in rooms.items()})
+            check(lib.exeunt_answer(handle, encoded(policy), ctypes.byref(part), ctypes.byref(arrays)), first)
+            if progress is not None:
+                progress(first + part.count, count)
         index = getattr(texts, "index") if hasattr(texts, "iloc") else None  # of a Series
         return Answers(self.labels, self.problem == "multi_label_classification", rooms, count, index)
 
     def trace(self, texts: str | Iterable[str], *, pairs: str | Iterable[str] | None = None, gold: Any = None) -> Trace:
         """What every exit says of every text, at full depth: what `replay`, `sweep` and `calibrate` work on. Blank texts
         are refused."""
-        given, count, _keep = _given(texts, pairs)
-        logits, tokens = Room(FLOAT, count, len(self.exits), self.outputs), Room(INT, count)
-        check(lib.exeunt_trace(self._open(), ctypes.byref(given), logits.address, tokens.address))
+        handle, given = self._open(), _Batch(texts, pairs)
+        logits, tokens = Room(FLOAT, len(given.texts), len(self.exits), self.outputs), Room(INT, len(given.texts))
+        for first, part, _keep in given.parts():
+            check(lib.exeunt_trace(handle, ctypes.byref(part), logits.row(first), tokens.row(first)), first)
         return Trace(logits=logits.values(), layers=list(self.exits), labels=list(self.labels), gold=gold,
                      tokens=tokens.values(), multi_label=self.problem == "multi_label_classification",
                      thresholds=self.thresholds)
@@ -204,19 +212,26 @@ def _reopened(folder: str, policy: str | None, precision: str | None, threads: i
     return Model(folder, policy=policy, precision=precision, threads=threads, max_length=max_length, device=device)
 
 
-def _given(texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> tuple[Texts, int, Any]:
-    """The batch for the library, its size, and what must live as long as the call."""
-    first = _sequence(texts)
-    data, ends = packed(first, "texts")
-    batch = Texts(ctypes.sizeof(Texts), len(first), data, ctypes.addressof(ends), None, None)
-    if pairs is None:
-        return batch, len(first), (data, ends)
-    second = _sequence(pairs)
-    if len(second) != len(first):
-        raise ValueError(f"pairs: got {len(second)}, want {len(first)}: one for each text")
-    pair_data, pair_ends = packed(second, "pairs")
-    batch.pair_bytes, batch.pair_ends = pair_data, ctypes.addressof(pair_ends)
-    return batch, len(first), (data, ends, pair_data, pair_ends)
+class _Batch:
+    """Texts, and pairs if there are any, as the library takes them: in parts, between which Python sees signals."""
+
+    def __init__(self, texts: str | Iterable[str], pairs: str | Iterable[str] | None) -> None:
+        self.texts = _sequence(texts)
+        self._pairs = None if pairs is None else _sequence(pairs)
+        if self._pairs is not None and len(self._pairs) != len(self.texts):
+            raise ValueError(f"pairs: got {len(self._pairs)}, want {len(self.texts)}: one for each text")
+
+    def parts(self) -> Iterator[tuple[int, Texts, Any]]:
+        """The place of the first text, the struct, and what must live as long as the call."""
+        for first in range(0, len(self.texts), _PART):
+            data, ends = packed(self.texts[first:first + _PART], "texts", first)
+            part = Texts(ctypes.sizeof(Texts), len(ends), data, ctypes.addressof(ends), None, None)
+            keep: Any = (data, ends)
+            if self._pairs is not None:
+                pair_data, pair_ends = packed(self._pairs[first:first + _PART], "pairs", first)
+                part.pair_bytes, part.pair_ends = pair_data, ctypes.addressof(pair_ends)
+                keep = (data, ends, pair_data, pair_ends)
+            yield first, part, keep
 
 
 def _sequence(texts: str | Iterable[str]) -> Sequence[str]:

@@ -162,6 +162,22 @@ class LoadedModel(unittest.TestCase):
         self.assertTrue(last[0].startswith('exeunt.Error: '), last)
         self.assertTrue(issubclass(exeunt.CommandError, exeunt.Error))
 
+    def test_many_texts_go_in_parts_with_progress(self):
+        wanted, traced, told = self.model(TEXTS), self.model.trace(TEXTS), []
+        with unittest.mock.patch('exeunt._model._PART', 3):
+            parted = self.model(TEXTS, progress=lambda done, count: told.append((done, count)))
+            self.assertEqual(told, [(3, 4), (4, 4)])
+            for name in ('label_ids', 'scores', 'given', 'layers', 'tokens', 'truncated'):
+                self.assertEqual(listed(getattr(parted, name)), listed(getattr(wanted, name)), name)
+            again = self.model.trace(TEXTS)
+            self.assertEqual((listed(again.logits), listed(again.tokens)), (listed(traced.logits), listed(traced.tokens)))
+            with self.assertRaisesRegex(exeunt.Error, 'text 3: got an empty text'):
+                self.model.trace([*TEXTS[:3], ''])
+            with self.assertRaisesRegex(TypeError, 'texts: got int at 3'):
+                self.model([*TEXTS[:3], 3])
+            paired = self.model(TEXTS, pairs=TEXTS[::-1])
+        self.assertEqual(listed(paired.tokens), listed(self.model(TEXTS, pairs=TEXTS[::-1]).tokens))
+
     def test_many_threads_share_a_model(self):
         wanted = listed(self.model(TEXTS).scores)
         wrong = []
