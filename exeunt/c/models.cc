@@ -292,11 +292,12 @@ exeunt_status exeunt_answer(exeunt_model* model, const char* policy, const exeun
 
 exeunt_status exeunt_trace(exeunt_model* model, const exeunt_texts* texts, float* logits, int* tokens) {
   return guarded([&] {
-    require(model != nullptr && logits != nullptr,
+    const std::vector<ClassifierText> given = texts_of(texts);
+    require(model != nullptr && (logits != nullptr || given.empty()),
             "exeunt_trace: got a null pointer, want a model and room for logits");
     exeunt::Classifier& classifier = of(model).classifier;
     std::vector<Encoding> encodings;
-    for (const ClassifierText& text : texts_of(texts)) {
+    for (const ClassifierText& text : given) {
       try {
         encodings.push_back(classifier.encode(text));
       } catch (const exeunt::Error& error) {

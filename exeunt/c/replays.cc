@@ -34,6 +34,8 @@ ExitTrace trace_of(const exeunt_logits* given) {
   require(from.rows > 0 && from.exits > 0 && from.outputs > 0 && from.logits != nullptr,
           "logits: want at least one row, exit and output");
   require(from.exits <= exeunt::kMaxExits, "logits: more than 128 exits");
+  const size_t row_bytes = sizeof(float) * static_cast<size_t>(from.exits) * static_cast<size_t>(from.outputs);
+  require(from.rows <= std::numeric_limits<std::ptrdiff_t>::max() / row_bytes, "logits: more than memory can hold");
   ExitTrace trace;
   trace.rows = from.rows;
   trace.exits = from.exits;
