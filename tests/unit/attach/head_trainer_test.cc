@@ -17,7 +17,8 @@ struct HiddenSign {
   std::vector<TextRows> rows;
   std::vector<float> teacher;
 
-  HiddenSign() : values(static_cast<size_t>(kTexts * kTokens * kHidden)) {
+  // `logit` of the right class, for its certainty.
+  explicit HiddenSign(float logit = 3) : values(static_cast<size_t>(kTexts * kTokens * kHidden)) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal(0, 0.3F);
     for (uint16_t& value : values) value = float_to_bf16(normal(random));
@@ -27,7 +28,7 @@ struct HiddenSign {
       text[place * kHidden] = float_to_bf16(4);
       text[place * kHidden + 1] = float_to_bf16(static_cast<float>(2 * sign));
       rows.push_back({text, kTokens});
-      teacher.insert(teacher.end(), {static_cast<float>(3 * sign), static_cast<float>(-3 * sign)});
+      teacher.insert(teacher.end(), {logit * static_cast<float>(sign), -logit * static_cast<float>(sign)});
     }
   }
 };
@@ -54,6 +55,20 @@ TEST(HeadTrainer, LearnsFromRowsOnlyTheReaderSees) {
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
   HeadTrainer trainer = learned(texts, targets, {.rate = 1e-2});
   EXPECT_EQ(trainer.validate(targets, all, texts.rows).agreement, HiddenSign::kTexts);
+}
+
+// What is kept is scaled, so that logits without dropout are as large as those that were learned with it.
+TEST(HeadTrainer, DropoutKeepsSizeOfLogits) {
+  const HiddenSign texts(0.5F);  // answers with certainty 0.73
+  const Imitation targets(texts.teacher, ExitLayout{{}, 2}, 1);
+  std::vector<size_t> all(HiddenSign::kTexts);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const auto loss = [&](double dropout) {
+    HeadTrainer trainer = learned(texts, targets, {.rate = 1e-2, .dropout = dropout});
+    return trainer.validate(targets, all, texts.rows).loss / HiddenSign::kTexts;
+  };
+  EXPECT_LT(loss(0), 0.01);
+  EXPECT_LT(loss(0.5), 0.01);
 }
 
 TEST(HeadTrainer, IsReproducibleForSeed) {

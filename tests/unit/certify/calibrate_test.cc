@@ -308,7 +308,14 @@ TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
   const Calibration lengths = calibrate(data, plan);
   ASSERT_EQ(lengths.outcomes[0].groups.size(), 4U);
   for (const GroupOutcome& group : lengths.outcomes[0].groups) EXPECT_GT(group.rows, 400) << group.name;
-  EXPECT_THAT(lengths.outcomes[0].groups[0].name, HasSubstr("below "));
+  int next = 0, low = 0, high = 0;
+  EXPECT_EQ(std::sscanf(lengths.outcomes[0].groups[0].name.c_str(), "below %d tokens", &next), 1);
+  for (size_t i = 1; i < 3; ++i) {
+    EXPECT_EQ(std::sscanf(lengths.outcomes[0].groups[i].name.c_str(), "%d to %d tokens", &low, &high), 2);
+    EXPECT_EQ(low, next);
+    next = high + 1;
+  }
+  EXPECT_EQ(lengths.outcomes[0].groups[3].name, fmt::format("{} tokens and more", next));
   plan.group.by = "topic";
   for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(row % 3 == 0 ? "art" : "science");
   const Calibration column = calibrate(data, plan);
@@ -355,6 +362,12 @@ TEST(Calibrate, RequestsAreCertifiedOverClusters) {
   EXPECT_NE(requests.outcomes[0].report.texts, requests.outcomes[0].report.requests);
   plan.method = RiskMethod::ltt_binomial;
   EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("over repeated requests"));
+  plan = {.max_drops = {0.1}, .unit = CertifiedUnit::requests};
+  plan.group.by = "label";
+  const Calibration grouped = calibrate(data, plan);
+  double losses = 0;
+  for (const CertifiedGroup& group : grouped.entry.certificate->groups) losses += group.losses;
+  EXPECT_DOUBLE_EQ(losses, grouped.entry.certificate->losses) << "requests in the groups, too";
   plan = {.max_drops = {0.03}};
   const Calibration texts = calibrate(data, plan);
   EXPECT_EQ(texts.entry.certificate->rows, 3000);

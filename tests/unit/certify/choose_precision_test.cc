@@ -99,6 +99,17 @@ TEST(ChoosePrecision, StaysInFp32WhereOneChangedAnswerWouldFailTheTest) {
   EXPECT_EQ(made.choose({kInt8}).chosen().setting, kInt8);
 }
 
+// 100 rows allow a loss at 5 % for one budget, and none where two share delta.
+TEST(ChoosePrecision, StaysInFp32WhereBudgetsLeaveTooLittleDelta) {
+  Made made;
+  made.certify_rows = 100;
+  made.changes = {{Precision::int8, 0}};
+  made.layer_ms = {{Precision::fp32, 4}, {Precision::int8, 1}};
+  EXPECT_EQ(made.choose({kInt8}).chosen().setting, kInt8);
+  made.calibration.max_drops = {0.05, 0.1};
+  EXPECT_EQ(made.choose({kInt8}).chosen().setting, PrecisionSetting{});
+}
+
 TEST(ChoosePrecision, KeepsMatricesWiderWhereLowPrecisionUsesUpMaxDrop) {
   Made made;
   made.changes = {{Precision::int8, 0.2}};

@@ -18,8 +18,10 @@ CalibrateOptions options_for(const SmallModel& model) {
 }
 
 // As if the policy of a model had been certified on a machine with other instructions.
-PolicyFile certified_elsewhere(const SmallModel& model, const std::string& engine = "cpu/other") {
-  (void)calibrate_model(options_for(model), quiet());
+PolicyFile certified_elsewhere(const SmallModel& model, const std::string& engine = "cpu/other", uint64_t seed = 42) {
+  CalibrateOptions options = options_for(model);
+  options.seed = seed;
+  (void)calibrate_model(options, quiet());
   PolicyFile file = read_policy_file(model.folder / "policy.json");
   file.entries.at(0).device = device_of(engine);
   file.entries.at(0).engine = engine;
@@ -74,6 +76,15 @@ TEST(Transfer, CertifiesOnTheCpuWhatWasCertifiedOnAGpu) {
   EXPECT_EQ(after.entries[1].device, "cpu");
   EXPECT_TRUE(resolved(here).certificate);
   EXPECT_TRUE(resolved(gpu).certificate);
+}
+
+// Another split would certify the policy on rows that chose it.
+TEST(Transfer, SplitsRowsByTheSeedOfTheCertificate) {
+  const SmallModel model;
+  const Certificate before = certified_elsewhere(model, "cpu/other", 7).entries.at(0).certificate.value();
+  const Certificate after = transfer_policy(options_for(model), quiet()).calibration.entry.certificate.value();
+  EXPECT_EQ(after.fit.row_hashes, before.fit.row_hashes);
+  EXPECT_EQ(after.certify.row_hashes, before.certify.row_hashes);
 }
 
 TEST(Transfer, TestsEveryGroupAgain) {

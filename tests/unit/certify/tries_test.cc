@@ -160,6 +160,7 @@ TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
   other.logits[0] += 1;
   for (float& logit : other.logits) logit *= 2;
   EXPECT_EQ(tried(other, 1, plan), 4) << "another model";
+  EXPECT_EQ(tried(trace, 1, {.max_drops = {0.05}, .delta = 0.01}), 5) << "another confidence";
   for (uint64_t& hash : other.row_hash) hash += 1;
   EXPECT_EQ(tried(other, 1, plan), 1) << "other texts";
 }

@@ -112,6 +112,12 @@ TEST(Metrics, RegressionScoresReadValues) {
   EXPECT_NEAR(scores[2].value, (scores[0].value + scores[1].value) / 2, 1e-12);
 }
 
+TEST(Metrics, DefaultsHaveF1OfTwoClassesOnly) {
+  EXPECT_EQ(default_metrics(Problem::classification, 2),
+            (std::vector{Metric::accuracy, Metric::f1, Metric::matthews_correlation}));
+  EXPECT_EQ(default_metrics(Problem::classification, 3), (std::vector{Metric::accuracy, Metric::matthews_correlation}));
+}
+
 TEST(Metrics, ARowWithoutGoldIsAnErrorThatNamesIt) {
   const std::vector<Metric> metrics = {Metric::accuracy};
   const std::vector<float> predicted = {1, 1}, gold = {1, NAN};

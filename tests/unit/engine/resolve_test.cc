@@ -207,6 +207,19 @@ TEST(Resolve, DefaultsToBf16WhereSupported) {
   EXPECT_EQ(default_precision(&file, {.name = "cuda/sm_90", .bf16 = true, .int8 = false}), Precision::bf16);
 }
 
+TEST(Resolve, DefaultsToLatestPrecisionOfDevice) {
+  const EngineTraits cpu{.name = "cpu/other", .bf16 = true};
+  PolicyFile file{.weights = {}, .default_precision = "bf16", .entries = {}};
+  for (const auto& [device, precision] : {std::pair("cpu", "int8"), {"cpu", "fp32"}, {"cuda", "bf16"}}) {
+    PolicyEntry& entry = file.entries.emplace_back();
+    entry.device = device;
+    entry.precision = precision;
+  }
+  EXPECT_EQ(default_precision(&file, cpu), Precision::fp32);
+  std::swap(file.entries[0], file.entries[1]);
+  EXPECT_EQ(default_precision(&file, cpu), Precision::int8);
+}
+
 // A stand-in for a GPU's engine: what is resolved does not depend on one being there.
 const EngineTraits kGpu{.name = "cuda/sm_90", .numerics = 7, .bf16 = true, .int8 = false};
 

@@ -148,6 +148,13 @@ TEST(Import, ReadsStaticElasticBertCutToItsFirstLayers) {
   EXPECT_THAT(checkpoint.notices(), Contains("kept the first 3 of 4 layers, as the configuration says"));
 }
 
+TEST(Import, NamesNoTensorOfTruncatedLayersAsIgnored) {
+  Builder b;
+  b.bert("bert.");
+  EXPECT_THAT(import(b, others::config("bert", {{"num_hidden_layers", kLayers - 1}})).notices(),
+              ElementsAre("kept the first 3 of 4 layers, as the configuration says"));
+}
+
 TEST(Import, ReadsElasticBertWithoutPoolersAsRawHeads) {
   Builder b;
   b.bert("elasticbert.");

@@ -63,6 +63,10 @@ TEST(Manifest, DetectsMissingTruncatedAndChangedFiles) {
   EXPECT_THAT(complaint(Verify::quick), HasSubstr("small: got SHA-256"));
   scratch.write("small", "ab");
   EXPECT_THAT(complaint(Verify::quick), HasSubstr("small: got 2 bytes, want 3"));
+  scratch.write("small", "abc");
+  scratch.write("big", big + "x");
+  EXPECT_THAT(complaint(Verify::quick), HasSubstr(fmt::format("big: got {} bytes", big.size() + 1)));
+  scratch.write("big", big);
   std::filesystem::remove(scratch.path() / "small");
   EXPECT_THAT(complaint(Verify::quick), HasSubstr("small: is missing, but the manifest lists it"));
   scratch.write("small", "abc");

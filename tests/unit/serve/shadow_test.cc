@@ -225,6 +225,7 @@ TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
   test.sample({"ab"});  // 0.25 early, 1 by the reference
   ASSERT_TRUE(test.until_watched(1));
   EXPECT_DOUBLE_EQ(test.point().losses(), 0.75 / 5);
+  EXPECT_EQ(test.point().disagreements(), 1U) << "a small difference is one, too";
 }
 
 // Each problem: what is counted is the loss that certificates are made of.

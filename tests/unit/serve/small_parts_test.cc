@@ -130,6 +130,20 @@ TEST(Admission, AdmitsWholeRequestOrNothing) {
   EXPECT_EQ(admission.bytes(), 10U) << "a refused request takes no room";
 }
 
+TEST(Admission, FillIsTheFullestOfThree) {
+  struct Case {
+    size_t requests, texts, bytes;
+    double fill;
+  };
+  for (const Case& one : {Case{1, 1, 90, 0.9}, Case{2, 4, 90, 0.9}, Case{4, 2, 90, 0.9}, Case{2, 8, 10, 0.8},
+                          Case{8, 2, 10, 0.8}, Case{8, 2, 70, 0.8}, Case{2, 8, 70, 0.8}}) {
+    Admission admission({.requests = 10, .texts = 10, .bytes = 100});
+    for (size_t i = 0; i < one.requests; ++i) EXPECT_FALSE(admission.enter(i == 0 ? one.bytes : 0));
+    EXPECT_FALSE(admission.add(one.texts));
+    EXPECT_DOUBLE_EQ(admission.fill(), one.fill) << one.requests << ' ' << one.texts << ' ' << one.bytes;
+  }
+}
+
 TEST(AllowedPolicies, AllowsListedPoliciesAndRanges) {
   const auto allowed = AllowedPolicies::parse("full,entropy:0..0.3,window:0.1,2..8,bias_1,patience:4");
   for (const char* good :

@@ -39,6 +39,19 @@ std::string refusal(const std::string& bytes) {
   return error.what();
 }
 
+TEST(SpieceModel, UnknownCharacterCostsTenMoreThanWorstPiece) {
+  const SentencePieceModel model(parse(piece("<unk>", 0, 2) + piece("xy", -8) + piece("z", -8) + piece("w", -8) +
+                                       piece("yz", -1) + piece("yzw", -1) + kTrainer),
+                                 "f");
+  const auto ids = [&](std::string_view text) {
+    std::vector<int32_t> out;
+    for (const WordToken& token : model.encode(text)) out.push_back(token.id);
+    return out;
+  };
+  EXPECT_THAT(ids("xyz"), testing::ElementsAre(1, 2)) << "16 against 18 + 1";
+  EXPECT_THAT(ids("xyzw"), testing::ElementsAre(0, 5)) << "24 against 18 + 1";
+}
+
 TEST(SpieceModel, ReadsPiecesScoresKindsAndTheCharsmap) {
   const SpieceModel model = parse(piece("<unk>", 0, 2) + piece("\xe2\x96\x81the", -3.25F) + piece("[CLS]", 0, 3) +
                                   kTrainer + counted(3, counted(1, "nmt_nfkc") + counted(2, "map")));

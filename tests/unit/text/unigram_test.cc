@@ -55,6 +55,13 @@ TEST(Unigram, FusesUnknownCharactersWhenSet) {
   EXPECT_THAT(texts(UnigramModel(pieces, {.fuse_unknown = false}), "中文a"), ElementsAre("中", "文", "a"));
 }
 
+// An unknown character costs 10 more than the worst piece, here 18.
+TEST(Unigram, UnknownCharacterCostsTenMoreThanWorstPiece) {
+  const UnigramModel model({{"<unk>", 0}, {"xy", -8}, {"z", -8}, {"w", -8}, {"yz", -1}, {"yzw", -1}}, {});
+  EXPECT_THAT(texts(model, "xyz"), ElementsAre("xy", "z")) << "16 against 18 + 1";
+  EXPECT_THAT(texts(model, "xyzw"), ElementsAre("x", "yzw")) << "24 against 18 + 1";
+}
+
 TEST(Unigram, UnknownPieceFusesWithUnknownCharacters) {
   const UnigramModel model({{"<unk>", 0}, {"a", -1}}, {});
   EXPECT_THAT(ids(model, "<unk>"), ElementsAre(0));
