@@ -27,8 +27,12 @@ add_executable(two_test two.cc one.cc)
 add_test(NAME two COMMAND two_test)
 add_executable(bad_test bad.cc)
 add_test(NAME bad COMMAND bad_test)
-add_executable(base_test base.cc exeunt/base/part.cc)
+add_subdirectory(tests/unit/base)
+''',
+    'tests/unit/base/CMakeLists.txt': '''add_executable(base_test base.cc ../../../exeunt/base/part.cc)
 add_test(NAME base COMMAND base_test)
+add_executable(base_bad_test ../../../bad.cc)
+add_test(NAME base_bad COMMAND base_bad_test)
 ''',
     'sum.cc': 'int sum(int a, int b) { return a + b; }\nint main() { return sum(2, 3) == 5 ? 0 : 1; }\n',
     'one.cc': 'int one() { return 1; }\n',
@@ -44,7 +48,7 @@ int three_times(int a) {
   return a * 3;
 }
 """,
-    'base.cc': 'int part(int, int);\nint three_times(int);\nint main() { return part(5, 2) != 3 || three_times(2) != 6; }\n',
+    'tests/unit/base/base.cc': 'int part(int, int);\nint three_times(int);\nint main() { return part(5, 2) != 3 || three_times(2) != 6; }\n',
 }
 
 
@@ -66,14 +70,14 @@ class Campaign(unittest.TestCase):
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text(text, encoding='utf-8')
 
-    def run_script(self, lists, *arguments):
+    def run_script(self, lists, *arguments, **environment):
         folder = self.root / 'tests/meta/mutations'
         folder.mkdir(parents=True, exist_ok=True)
         for layer, entries in lists.items():
             (folder / f'{layer}.txt').write_text('\n'.join(entries), encoding='utf-8')
         before = {name: (self.root / name).read_text(encoding='utf-8') for name in PROJECT}
         done = subprocess.run([sys.executable, self.root / 'scripts/mutations', '--report', self.report, *arguments],
-                              capture_output=True, text=True, check=False, env=dict(os.environ, GIT_DIR='/nonexistent'))
+                              capture_output=True, text=True, check=False, env=dict(os.environ, GIT_DIR='/nonexistent', **environment))
         self.assertEqual(before, {name: (self.root / name).read_text(encoding='utf-8') for name in PROJECT})
         verdicts = json.loads(self.report.read_text(encoding='utf-8'))['mutations'] if self.report.exists() else {}
         return done.returncode, done.stdout + done.stderr, {name: one['verdict'] for name, one in verdicts.items()}
@@ -151,6 +155,7 @@ class Campaign(unittest.TestCase):
         status, out, verdicts = self.run_script({}, '--sample', '3', '--seed', '1')
         self.assertEqual((status, sorted(verdicts.values())), (1, ['caught', 'caught', 'survived']), out)
         self.assertIn('2 of 3 random errors caught: 66.7 %', out)
+        self.assertIn('tests left out, because they fail without an error or take too long: base_bad\n', out)
         survivor = next(line for line in out.split('\n') if 'survived' in line)
         self.assertIn('exeunt/base/part.cc:5: return a + 1;', survivor)
         old, new = survivor.split(': ', 1)[1].split(' -> ')
@@ -158,6 +163,15 @@ class Campaign(unittest.TestCase):
         (self.root / 'tests/meta/mutations/equivalent.list').write_text(equal, encoding='utf-8')
         _, out, verdicts = self.run_script({}, '--sample', '2', '--seed', '1')
         self.assertEqual(sorted(verdicts.values()), ['caught', 'caught'], out)
+
+    def test_a_sample_without_overlays_is_judged_alike(self):
+        refusing = self.root.parent / 'unshare'
+        refusing.write_text('#!/bin/sh\nexit 1\n', encoding='utf-8')
+        refusing.chmod(0o755)
+        path = f'{refusing.parent}:{os.environ["PATH"]}'
+        status, out, verdicts = self.run_script({}, '--sample', '3', '--seed', '1', '--jobs', '2', PATH=path)
+        self.assertIn('one job at a time', out)
+        self.assertEqual((status, sorted(verdicts.values())), (1, ['caught', 'caught', 'survived']), out)
 
 
 class Sites(unittest.TestCase):
