@@ -9,11 +9,14 @@
 #include "apps/exeunt/calibrate_output.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/attach/attach_model.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/certify/calibrate_model.h"
 #include "exeunt/certify/risk.h"
 #include "exeunt/certify/thresholds.h"
+#include "exeunt/data/hold_out.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt::apps {
 namespace {
@@ -64,6 +67,24 @@ std::vector<std::string> next_steps(const Certification& what) {
                       out, flags_for(texts))};
 }
 
+// A model with one exit gets more, which learn from the texts that it was trained on; the others certify them.
+OrderedJson attach_exits(const Common& common, const Certification& what, double max_drop, const Observer& observer) {
+  AttachJob job{.model = what.model, .thresholds = what.thresholds == "fit" ? "" : what.thresholds};
+  job.texts.files = {what.data};
+  job.texts.columns = {.text = what.columns.text, .pair = what.columns.pair, .separator = what.columns.separator};
+  job.texts.threads = what.threads;
+  job.labelled.path = (std::filesystem::path(what.model) / kHeldOutFile).string();
+  job.out = what.model + "-fast";
+  job.plan.max_drops = {max_drop};
+  const Attached done = attach_model(job, observer);
+  std::vector<PolicyScore> early;
+  for (const BudgetReport& budget : done.budgets) early.push_back(budget.score);
+  if (!common.json) print_certified(done, done.full, early);
+  std::fflush(stdout);
+  notice(common, fmt::format("next: exeunt serve {}", shell_word(job.out.string())));
+  return {{"attached", job.out.string()}, {"promise", promise_of(done.calibration.entry)}};
+}
+
 }  // namespace
 
 void require_thresholds_fit(const Certification& what, const OutputSpec& outcome) {
@@ -84,6 +105,11 @@ OrderedJson certify_trained(const Common& common, const Certification& what) {
     for (const std::string& text : next_steps(what)) notice(common, text);
     return nullptr;
   }
+  const Observer observer{.notice = [&](const std::string& text) { notice(common, text); },
+                          .progress = progress_on_stderr(common.quiet)};
+  const Checkpoint model = Checkpoint::open(what.model);
+  const bool attach =
+      model.exits().sites.size() == 1 && model.spec().layers > 1 && std::filesystem::is_regular_file(what.data);
   CalibrateOptions options{.thresholds = what.thresholds};
   options.run.model = what.model;
   options.run.threads = what.threads;
@@ -91,13 +117,19 @@ OrderedJson certify_trained(const Common& common, const Certification& what) {
   const std::string command =
       fmt::format("exeunt calibrate {} --max-drop {}{}", shell_word(what.model), percent_text(*drop),
                   what.thresholds.empty() ? "" : " --thresholds " + shell_word(what.thresholds));
-  notice(common, fmt::format("certifying: {}", command));
   try {
-    const Calibrated done = calibrate_model(options, {.notice = [&](const std::string& text) { notice(common, text); },
-                                                      .progress = progress_on_stderr(common.quiet)});
-    if (!common.json) print_calibrated(done);
+    if (attach) {
+      notice(common, fmt::format("attaching exits to {}, which has one", shell_word(what.model)));
+      return attach_exits(common, what, *drop, observer);
+    }
+    notice(common, fmt::format("certifying: {}", command));
+    const Calibrated done = calibrate_model(options, observer);
+    if (!common.json) print_calibrated(done, common.verbose);
     std::fflush(stdout);  // what comes next is said last, in a pipe, too
-    notice(common, fmt::format("next: exeunt serve {}", shell_word(what.model)));
+    notice(common,
+           fmt::format("next: exeunt serve {0}; with unlabelled texts, exits often leave earlier: exeunt attach "
+                       "{0} --force --texts FILE --out {1}",
+                       shell_word(what.model), shell_word(what.model + "-fast")));
     return common.json ? calibrated_json(done) : OrderedJson(nullptr);
   } catch (const Error& error) {
     notice(common, fmt::format("the model is not certified: {}{}{}", error.what(), error.hint().empty() ? "" : "; ",

@@ -164,6 +164,7 @@ TrainJob open_job(const Common& common, const TrainFlags& flags) {
                               .skip = flags.certify.no_calibrate,
                               .thresholds = flags.certify.thresholds,
                               .threads = flags.plan.threads,
+                              .data = flags.rows.data,
                               .columns = flags.rows.columns,
                               .rows = loaded.held_out_rows,
                               .split = loaded.hold_out};

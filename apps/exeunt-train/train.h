@@ -36,7 +36,8 @@ struct Certification {
   bool skip = false;                    // leave it to the user
   std::string thresholds = {};          // of several labels: "fit", or as parse_thresholds() takes them
   int threads = 0;
-  UserColumns columns = {};  // of the data, for the commands that are named to the user
+  std::string data = {};     // the file that was trained on,
+  UserColumns columns = {};  // and its columns, for the commands that are named to the user
   size_t rows = 0;           // of the certification split
   double split = 0;          // its share of all rows
 };

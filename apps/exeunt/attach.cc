@@ -59,25 +59,21 @@ AttachJob job_of(const AttachFlags& flags) {
   return job;
 }
 
-// How many times faster a text is answered than by full depth in fp32.
-double times_faster(const Attached& done, const BudgetReport& budget) {
-  return done.full_milliseconds / budget.milliseconds;
-}
-
 // What to run with the new folder.
 std::vector<std::string> next_commands(const Attached& done) {
   return {fmt::format("exeunt serve {}", done.out.string()),
           fmt::format("exeunt predict {} texts.txt", done.out.string())};
 }
 
-OrderedJson budget_json(const Attached& done, const BudgetReport& budget) {
+OrderedJson budget_json(const Attached& done, size_t number) {
+  const BudgetReport& budget = done.budgets[number];
   OrderedJson out;
   out["max_drop"] = budget.outcome.max_drop;
   out["policy"] = str(budget.outcome.policy);
   out["average_layers"] = budget.score.cost.average_layers;
   out["speedup_ratio"] = budget.score.cost.speedup_ratio;
-  out["milliseconds"] = budget.milliseconds;
-  out["speedup"] = times_faster(done, budget);
+  out["milliseconds"] = done.times.milliseconds[number + 2];
+  out["speedup"] = speedup_json(done, number);
   out["report_risk"] = budget.outcome.report.texts;
   out["agreement"] = budget.score.agreement;
   out["metrics"] = metrics_json(budget.score.metrics);
@@ -119,10 +115,10 @@ void print_attached_json(const Attached& done, double confidence) {
   }
   out["full_depth"] = {{"precision", "fp32"},
                        {"average_layers", done.full.cost.average_layers},
-                       {"milliseconds", done.full_milliseconds},
+                       {"milliseconds", done.times.milliseconds.front()},
                        {"metrics", metrics_json(done.full.metrics)}};
   out["budgets"] = OrderedJson::array();
-  for (const BudgetReport& budget : done.budgets) out["budgets"].push_back(budget_json(done, budget));
+  for (size_t i = 0; i < done.budgets.size(); ++i) out["budgets"].push_back(budget_json(done, i));
   out["seconds"] = done.seconds;
   out["next"] = next_commands(done);
   print_json(out);
@@ -146,53 +142,43 @@ void print_exits(const Attached& done) {
   print_table(header, rows);
 }
 
-void print_budgets(const Attached& done) {
-  const bool ordered = std::any_of(done.budgets.begin(), done.budgets.end(), [](const auto& b) { return b.order; });
-  std::vector<std::string> header{"budget", "policy", done.problem == Problem::regression ? "difference" : "changed",
-                                  "layers", "fewer",  "ms/text",
-                                  "faster"};
-  if (ordered) header.insert(header.end(), {"top kept", "order kept"});
-  for (const Score& metric : done.full.metrics) header.emplace_back(name_of(metric.metric));
-  std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%",
-                                              fmt::format("{:.2f}", done.full.cost.average_layers), "1.00x",
-                                              fmt::format("{:.2f}", done.full_milliseconds), "1.00x"}};
-  if (ordered) rows.back().insert(rows.back().end(), {"100.00%", "100.00%"});
-  add_metrics(done.full.metrics, rows.back());
+void print_order(const Attached& done) {
   for (const BudgetReport& budget : done.budgets) {
-    rows.push_back({fmt::format("{:g}%", 100 * budget.outcome.max_drop), str(budget.outcome.policy),
-                    fmt::format("{:.2f}%", 100 * budget.outcome.report.texts),
-                    fmt::format("{:.2f}", budget.score.cost.average_layers),
-                    fmt::format("{:.2f}x", budget.score.cost.speedup_ratio), fmt::format("{:.2f}", budget.milliseconds),
-                    fmt::format("{:.2f}x", times_faster(done, budget))});
-    if (ordered) {
-      const OrderKept kept = budget.order.value_or(OrderKept{});
-      rows.back().push_back(fmt::format("{:.2f}%", 100 * kept.top));
-      rows.back().push_back(fmt::format("{:.2f}%", 100 * kept.pairs));
-    }
-    add_metrics(budget.score.metrics, rows.back());
+    if (!budget.order) continue;
+    fmt::print(
+        "{:g} %: of {} questions with {:.1f} answers each, {:.2f} % keep the best answer; {:.2f} % of pairs keep "
+        "their order\n",
+        100 * budget.outcome.max_drop, budget.order->questions, budget.order->answers, 100 * budget.order->top,
+        100 * budget.order->pairs);
   }
-  print_table(header, rows);
+}
+
+void print_details(const Attached& done) {
+  print_exits(done);
+  fmt::print("\n");
+  for (size_t i = 0; i < done.budgets.size(); ++i) {
+    fmt::print("{:g} %: {}, {:.3g} ms of processor time a text; full depth in {} {:.3g} ms, in fp32 {:.3g} ms\n",
+               100 * done.budgets[i].outcome.max_drop, str(done.budgets[i].outcome.policy),
+               done.times.milliseconds[i + 2], str(done.setting), done.times.milliseconds[1],
+               done.times.milliseconds[0]);
+  }
+  print_order(done);
+  if (done.problem == Problem::regression)
+    fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
+  fmt::print("split: {} train, {} validation, {} certification, {} test ({} rows, {} distinct texts)\n",
+             done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
+  fmt::print("full depth in fp32 answers texts of up to {} tokens as before, bit for bit\n\n", done.max_length);
 }
 
 void run(const Common& common, const AttachFlags& flags) {
   const Attached done = attach_model(job_of(flags), observer(common));
   if (common.json) return print_attached_json(done, flags.budget.confidence);
-  print_exits(done);
-  fmt::print("\n");
-  print_budgets(done);
-  fmt::print("\n{}\n", headline(done.setting, done.calibration.entry, times_faster(done, done.budgets.front())));
-  if (const auto& order = done.budgets.front().order)
-    fmt::print("order: of {} questions with {:.1f} answers each\n", order->questions, order->answers);
-  if (done.problem == Problem::regression)
-    fmt::print("range: {:g} to {:g}, {}\n", done.range.first, done.range.second, done.range_from);
-  fmt::print("split: {} train, {} validation, {} certification, {} test ({} rows, {} distinct texts)\n",
-             done.parts.learn, done.parts.fit, done.parts.certify, done.parts.report, done.rows, done.distinct);
-  fmt::print(
-      "full depth in fp32 answers as before, bit for bit; times on {}, {} threads: full depth in fp32, policies in "
-      "{}\n",
-      done.engine, done.threads, str(done.setting));
-  fmt::print("wrote {} in {}\n", done.out.string(), clock_text(done.seconds));
-  fmt::print("next: {}\n", fmt::join(next_commands(done), "   or   "));
+  if (common.verbose) print_details(done);
+  std::vector<PolicyScore> early;
+  for (const BudgetReport& budget : done.budgets) early.push_back(budget.score);
+  print_certified(done, done.full, early);
+  fmt::print("wrote {} in {}\nnext: {}\n", done.out.string(), clock_text(done.seconds),
+             fmt::join(next_commands(done), "   or   "));
 }
 
 }  // namespace
@@ -215,6 +201,8 @@ void add_attach(CommandLine& line) {
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));
   verb->add_flag("--pair", flags->tab_pair, "Plain text: each line holds two texts separated by a tab");
   add_data_flags(*verb, job.labelled);
+  for (const char* of_labels : {"--limit", "--label-column", "--labels", "--split"})
+    verb->get_option(of_labels)->needs(verb->get_option("--data"));
   add_budget_flags(*verb, flags->budget,
                    "Maximum share of answers that may differ from full depth; repeatable, all certified together");
   add_thresholds_flag(*verb, job.thresholds);
@@ -229,6 +217,7 @@ void add_attach(CommandLine& line) {
   add_field_flags(*verb, job.heads);
   verb->get_option("--lr")->default_str("0.001; 0.003 for regression and for ten labels or more");
   verb->add_option("--seed", job.texts.seed, "Seed of the draw, the split and the exits")->capture_default_str();
+  add_verbose_flag(line, *verb);
   verb->add_flag("--force", job.force, "Replace the exits that the model has, and a folder that exists");
   verb->add_option("--out", flags->out, "Output folder")->default_str("the model's name with -fast");
 }

@@ -38,7 +38,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
   if (common.json) return print_json(calibrated_json(done));
-  print_calibrated(done);
+  print_calibrated(done, common.verbose);
 }
 
 }  // namespace
@@ -103,6 +103,7 @@ void add_calibrate(CommandLine& line) {
   for (const char* other : {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--method", "--unlabelled",
                             "--unit", "--group", "--no-temperatures", "--range", "--profile", "--thresholds"})
     transfer->excludes(verb->get_option(other));
+  add_verbose_flag(line, *verb);
   verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");
 }
 

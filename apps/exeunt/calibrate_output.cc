@@ -80,10 +80,9 @@ void print_precisions(const Calibrated& done) {
   std::vector<std::string> tried;
   for (const PrecisionTrial& trial : done.trials) {
     tried.push_back(std::isfinite(trial.milliseconds)
-                        ? fmt::format("{} {:.3g} ms", str(trial.setting), trial.milliseconds)
-                        : fmt::format("{} {}", str(trial.setting),
-                                      std::isfinite(trial.family.cost_fraction) ? "takes more texts to be trusted"
-                                                                                : "loses too much"));
+                        ? fmt::format("{} {:.3g} ms ({:.0f} % likely to pass)", str(trial.setting), trial.milliseconds,
+                                      100 * trial.chance)
+                        : fmt::format("{} loses too much", str(trial.setting)));
   }
   fmt::print("precisions tried, with the expected time of a text: {}\n", fmt::join(tried, ", "));
 }
@@ -94,7 +93,8 @@ OrderedJson precisions_json(const Calibrated& done) {
     out.push_back({{"precision", name_of(trial.setting.precision)},
                    {"exceptions", trial.setting.exceptions.size()},
                    {"changed", trial.changed},
-                   {"expected_ms", std::isfinite(trial.milliseconds) ? OrderedJson(trial.milliseconds) : nullptr}});
+                   {"chance", trial.chance},
+                   {"expected_ms", std::isfinite(trial.expected_ms) ? OrderedJson(trial.expected_ms) : nullptr}});
   }
   return out;
 }
@@ -124,14 +124,6 @@ void print_limits(const Calibrated& done) {
       "it holds for texts drawn as these were (exchangeable with them), in these shares of classes{}, and for no "
       "others\n",
       shares);
-  constexpr double kNothing = 1.005;
-  if (done.data.certify.exits == 1) {
-    fmt::print(
-        "the model has no exit but its last layer's, so every text runs all layers; 'exeunt attach' gives it more\n");
-  } else if (1 / done.calibration.outcomes.front().report_cost < kNothing) {
-    fmt::print(
-        "this saves nothing: every text runs all layers; a larger --max-drop, more rows or a longer training may\n");
-  }
 }
 
 // Where all rows have labels, the promise may be about accuracy.
@@ -140,13 +132,50 @@ void print_other_loss(const Calibrated& done) {
   fmt::print("{}\n", kAccuracyOffer);
 }
 
-void print_promise(const Calibrated& done) {
+// What was gained over full depth in fp32, and by what.
+std::string verdict_text(const CertifiedChoice& done) {
   const PolicyEntry& entry = done.calibration.entry;
-  const Certificate& certificate = *entry.certificate;
+  const bool exits = str(entry.policy) != "full";
+  const std::string by_exits =
+      exits ? fmt::format("exits after {}", fmt::join(entry.exits, ", ")) : std::string("every text runs all layers");
+  if (done.times.milliseconds.empty())
+    return fmt::format("{:.2f} times fewer layers: {}", 1 / done.calibration.outcomes.front().report_cost, by_exits);
+  const std::string setting = str(done.setting);
+  const std::optional<Speedup> speedup = done.speedup();
+  if (!speedup)
+    return fmt::format("{}, {}; the machine is too busy to tell how much faster that is", setting, by_exits);
+  const bool fp32 = done.setting == PrecisionSetting{};
+  if (fp32 && !exits) return fmt::format("not faster: fp32, {}", by_exits);
+  const std::string total = fmt::format("{:.1f} times faster than fp32 at full depth", speedup->total());
+  if (fp32) return fmt::format("{}, by {}", total, by_exits);
+  if (!exits) return fmt::format("{}, by {} alone: {}", total, setting, by_exits);
+  return fmt::format("{}: {:.1f} by {}, {:.1f} by {}", total, speedup->precision, setting, speedup->exits, by_exits);
+}
+
+// What a policy did on texts that chose nothing.
+std::string figures_text(const CertifiedChoice& done, size_t budget, const PolicyScore& full,
+                         const PolicyScore& early) {
+  const DropOutcome& outcome = done.calibration.outcomes[budget];
+  const ExitTrace& rows = done.data.report.rows > 0 ? done.data.report : done.data.certify;
+  std::string text = done.calibration.outcomes.size() > 1 ? fmt::format("{:g} %: ", 100 * outcome.max_drop) : "";
+  text += fmt::format("{:.2f} % {} on {} {} texts", 100 * outcome.report.texts,
+                      rows.info.problem == Problem::regression ? "mean difference" : "of answers differ", rows.rows,
+                      done.data.report.rows > 0 ? "test" : "certification");
+  if (outcome.interval)
+    text += fmt::format(" (95 %: {:.2f} to {:.2f} %)", 100 * outcome.interval->low, 100 * outcome.interval->high);
+  text += fmt::format(", {:.2f} of {} layers", early.cost.average_layers, rows.info.layers.back());
+  for (size_t i = 0; i < early.metrics.size(); ++i)
+    text += fmt::format(", {} {:.2f} → {:.2f}", name_of(early.metrics[i].metric), 100 * full.metrics[i].value,
+                        100 * early.metrics[i].value);
+  return text;
+}
+
+void print_promise(const Calibrated& done) {
+  const Certificate& certificate = *done.calibration.entry.certificate;
   const std::string texts = certificate.unit == CertifiedUnit::requests
                                 ? fmt::format("{} requests of {} texts", certificate.rows, certificate.distinct)
                                 : fmt::format("{} texts", certificate.rows);
-  fmt::print("\n{} ({}, {})\n", headline(done), name_of(certificate.method), texts);
+  fmt::print("\n{} with {}\n", name_of(certificate.method), texts);
   if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
   const ExitTrace& report = done.data.report;
   if (report.rows > 0) {
@@ -179,14 +208,37 @@ OrderedJson metrics_json(const std::vector<Score>& metrics) {
   return out;
 }
 
-void print_calibrated(const Calibrated& done) {
-  print_outcomes(done);
-  print_groups(done);
-  print_promise(done);
-  print_precisions(done);
-  if (!done.logit_thresholds.empty())
-    fmt::print("thresholds: {}\n", thresholds_by_label(done.data.certify.info.labels, done.logit_thresholds));
+void print_certified(const CertifiedChoice& done, const PolicyScore& full, const std::vector<PolicyScore>& early) {
+  fmt::print("{}\npromise: {}\n", verdict_text(done), promise_of(done.calibration.entry));
+  for (size_t i = 0; i < early.size(); ++i) fmt::print("{}\n", figures_text(done, i, full, early[i]));
+}
+
+void print_calibrated(const Calibrated& done, bool verbose) {
+  if (verbose) {
+    print_outcomes(done);
+    print_groups(done);
+    print_promise(done);
+    print_precisions(done);
+    if (!done.logit_thresholds.empty())
+      fmt::print("thresholds: {}\n", thresholds_by_label(done.data.certify.info.labels, done.logit_thresholds));
+    fmt::print("\n");
+  }
+  print_certified(done, done.scores.front(), {done.scores.begin() + 1, done.scores.end()});
+  constexpr double kLittle = 1.2;
+  if (done.data.certify.exits == 1) {
+    fmt::print("the model has one exit, its last layer's; to give it more: exeunt attach MODEL --texts FILE\n");
+  } else if (1 / done.calibration.outcomes.front().report_cost < kLittle) {
+    fmt::print(
+        "to save more: more rows, a larger --max-drop, or exits that learn from unlabelled texts (exeunt attach MODEL "
+        "--force --texts FILE)\n");
+  }
   fmt::print("wrote {}\n", done.out.string());
+}
+
+OrderedJson speedup_json(const CertifiedChoice& done, size_t budget) {
+  const std::optional<Speedup> speedup = done.times.milliseconds.empty() ? std::nullopt : done.speedup(budget);
+  if (!speedup) return nullptr;
+  return {{"total", speedup->total()}, {"precision", speedup->precision}, {"exits", speedup->exits}};
 }
 
 OrderedJson calibrated_json(const Calibrated& done) {
@@ -197,7 +249,7 @@ OrderedJson calibrated_json(const Calibrated& done) {
   out["precision"] = calibration.entry.precision;
   out["exits"] = calibration.entry.exits;
   out["promise"] = promise_of(calibration.entry);
-  out["speedup"] = done.speedup ? OrderedJson(*done.speedup) : OrderedJson(nullptr);
+  out["speedup"] = speedup_json(done);
   if (!done.trials.empty()) out["precisions"] = precisions_json(done);
   out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
   const Certificate& certificate = *calibration.entry.certificate;

@@ -10,7 +10,12 @@ namespace exeunt::apps {
 // Scores by their names; null where one is no number.
 [[nodiscard]] OrderedJson metrics_json(const std::vector<Score>& metrics);
 
-void print_calibrated(const Calibrated& done);
+// What was gained, what is promised, and how each budget's policy did on texts that chose nothing.
+void print_certified(const CertifiedChoice& done, const PolicyScore& full, const std::vector<PolicyScore>& early);
+// Null where it was not measured.
+[[nodiscard]] OrderedJson speedup_json(const CertifiedChoice& done, size_t budget = 0);
+
+void print_calibrated(const Calibrated& done, bool verbose);
 [[nodiscard]] OrderedJson calibrated_json(const Calibrated& done);
 
 }  // namespace exeunt::apps

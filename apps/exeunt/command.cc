@@ -50,4 +50,9 @@ CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string
   return verb;
 }
 
+void add_verbose_flag(CommandLine& line, CLI::App& verb) {
+  verb.add_flag("-v,--verbose", line.common.verbose, "Print tables and details before the summary")
+      ->group(kCommonOptions);
+}
+
 }  // namespace exeunt::apps

@@ -22,8 +22,9 @@ namespace exeunt::apps {
 
 // Flags that every verb takes.
 struct Common {
-  bool json = false;   // results as JSON on stdout
-  bool quiet = false;  // no notices and no progress on stderr
+  bool json = false;     // results as JSON on stdout
+  bool quiet = false;    // no notices and no progress on stderr
+  bool verbose = false;  // tables and details before the summary, where a verb has any
 };
 
 // What a program that contains the verbs of the command adds to them.
@@ -50,6 +51,8 @@ struct CommandLine {
 // chosen.
 CLI::App* add_verb(CommandLine& line, const std::string& name, const std::string& summary,
                    const std::vector<std::string>& examples, std::function<void()> run);
+
+void add_verbose_flag(CommandLine& line, CLI::App& verb);
 
 // "a, b or c"
 [[nodiscard]] std::string alternatives(const std::vector<std::string>& words);

@@ -91,7 +91,14 @@ void add_convert(CommandLine& line) {
           "Face cache")
       ->required();
   verb->add_option("--out", options->out, "Output folder, written atomically")->required();
-  verb->add_option("--to", options->to, "Output format")->check(one_of({"exeunt", "hf"}))->capture_default_str();
+  verb->add_option("--to", options->to, "Output format")
+      ->check(CLI::Validator(
+          [](const std::string& to) {
+            return to == "onnx" ? "got 'onnx', want exeunt or hf\nexeunt export onnx MODEL --out FOLDER" : "";
+          },
+          ""))
+      ->check(one_of({"exeunt", "hf"}))
+      ->capture_default_str();
   add_tokenizer_flag(*verb, options->reader);
   add_labels_flag(*verb, options->columns);
   add_thresholds_flag(*verb, options->thresholds);

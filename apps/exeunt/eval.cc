@@ -21,7 +21,7 @@ namespace exeunt::apps {
 namespace {
 
 struct EvalFlags {
-  MeasureOptions run;
+  MeasureOptions run{.fp32_answers = true};
   std::string policy, exits, against, positive, baseline;
   bool each_exit = false, each_class = false;
 };
@@ -73,10 +73,10 @@ std::string best_exit_text(const std::vector<ExitScore>& exits, Metric primary, 
       best->layer, name_of(primary), percent(value(*best)), percent(value(exits.back())), best->layer);
 }
 
-void print_exits(const std::vector<ExitScore>& exits) {
+void print_exits(const std::vector<ExitScore>& exits, const std::string& reference) {
   std::vector<std::string> header{"exit after"};
   for (const Score& metric : exits.front().metrics) header.emplace_back(name_of(metric.metric));
-  header.insert(header.end(), {"agreement with last", "calibration error"});
+  header.insert(header.end(), {"agreement with " + reference, "calibration error"});
   std::vector<std::vector<std::string>> rows;
   for (const ExitScore& exit : exits) {
     std::vector<std::string> row{fmt::format("{}", exit.layer)};
@@ -92,7 +92,7 @@ void print_score(const PolicyScore& score, const Measured& measured, int positiv
   std::vector<std::pair<std::string, std::string>> rows{{"policy", score.policy}};
   for (const Score& metric : score.metrics)
     rows.emplace_back(title_of(metric.metric, measured.trace.info.labels, positive), percent(metric.value));
-  rows.emplace_back("agreement with full depth", percent(score.agreement));
+  rows.emplace_back("agreement", fmt::format("{} with {}", percent(score.agreement), measured.trace.reference_name()));
   rows.emplace_back("average layers", fmt::format("{:.2f} of {}", score.cost.average_layers, layers.back()));
   rows.emplace_back("speed-up ratio", fmt::format("{:.2f}x fewer layers", score.cost.speedup_ratio));
   if (score.mflops) rows.emplace_back("MFLOPs per text", fmt::format("{:.1f}", *score.mflops));
@@ -164,6 +164,7 @@ void run(const Common& common, const EvalFlags& flags) {
     if (classes) out.update(classes_json(scorer.classes(policy), labels));
     out["rows"] = measured.trace.rows;
     out["promise"] = resolved.promise;
+    out["reference"] = measured.trace.reference_name();
     if (flags.each_exit) out["each_exit"] = exit_scores_json(exits);
     if (other) out["drift"] = drift_json(drift(*other, measured.trace, policy));
     for (const BaselineScore& one : baseline)
@@ -172,7 +173,7 @@ void run(const Common& common, const EvalFlags& flags) {
     return print_json(out);
   }
   if (flags.each_exit) {
-    print_exits(exits);
+    print_exits(exits, measured.trace.reference_name());
     fmt::print("\n");
   }
   if (flags.each_class) print_classes(scorer.classes(policy), labels);

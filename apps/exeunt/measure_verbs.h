@@ -15,7 +15,7 @@ namespace exeunt::apps {
 // `exeunt sweep`: quality and cost of many policies from one forward pass, for one model or every checkpoint of a
 // training.
 struct SweepFlags {
-  MeasureOptions run;
+  MeasureOptions run{.fp32_answers = true};
   std::string csv;
   bool all_checkpoints = false, measure = false;
 };

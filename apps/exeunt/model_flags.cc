@@ -44,7 +44,7 @@ void add_length_flag(CLI::App& verb, int& max_length) {
   verb.add_option("--max-length", max_length, "Maximum tokens per text; longer texts are truncated")
       ->check(number_in(1, 1 << 16))
       ->type_name("N")
-      ->default_str("the certificate's, else the training's, else 128");
+      ->default_str("the certificate's, else the training's, else the model's");
 }
 
 void add_threads_flag(CLI::App& verb, int& threads) {

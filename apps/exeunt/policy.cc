@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 struct PolicyFlags {
   std::string model, exits, precision;
   std::vector<std::string> words;  // a policy, or KEY=VALUE of the extension's
+  bool force = false;
   Extensions more;
 };
 
@@ -98,7 +99,14 @@ void set(const Common& common, const PolicyFlags& flags) {
       flags.precision.empty() ? std::string(name_of(resolve(model, {}).precision)) : flags.precision;
   PolicyFile file = policies_at(path, weights_sha256(model), precision);
   const std::string engine = engine_name(choose_kernels());
-  PolicySpec policy = policy_of_words(flags, model, file.find(engine, precision));
+  const PolicyEntry* stored = file.find(engine, precision);
+  if (stored != nullptr && stored->certificate && !flags.force) {
+    throw Error(
+        Code::usage,
+        fmt::format("{}: has a certified policy for {}: {}", path.string(), precision, promise_of(*stored)),
+        "add --force to give up the certificate, or try a policy without storing it: exeunt predict MODEL --policy");
+  }
+  PolicySpec policy = policy_of_words(flags, model, stored);
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
   (void)bind(policy, sites);  // throws if it does not fit
@@ -142,6 +150,7 @@ void add_policy(CommandLine& line) {
   edited->add_option("--precision", flags->precision, "Precision to set it for")
       ->default_str("the one the model runs in")
       ->check(one_of(policy_precisions()));
+  edited->add_flag("--force", flags->force, "Replace a certified policy");
 }
 
 }  // namespace exeunt::apps

@@ -2,6 +2,7 @@
 #include "apps/exeunt/program.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -74,6 +75,26 @@ Error value_error(const CLI::App& verb, const CLI::ParseError& error, const std:
   return {Code::usage, text.substr(0, end), end == std::string::npos ? see : text.substr(end + 1)};
 }
 
+// Flags that other programs have for what a flag of ours does.
+std::string hint_for_flag(const CLI::App& verb, const std::string& name, const std::vector<std::string>& known) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kElsewhere = {{{"--host", "--hostname"},
+                                                                                        {"-o", "--out"},
+                                                                                        {"--output", "--out"},
+                                                                                        {"--output-dir", "--out"},
+                                                                                        {"--output_dir", "--out"},
+                                                                                        {"--batch-size", "--batch"},
+                                                                                        {"--batch_size", "--batch"},
+                                                                                        {"--learning-rate", "--lr"}}};
+  if (name == "--model" && verb.get_option_no_throw("MODEL") != nullptr)
+    return fmt::format("the model is the first argument: {} MODEL", full_name(verb));
+  for (const auto& [theirs, ours] : kElsewhere) {
+    if (name == theirs && std::find(known.begin(), known.end(), ours) != known.end())
+      return fmt::format("did you mean '{}'?", ours);
+  }
+  const std::string near = nearest(name, known);
+  return near.empty() ? fmt::format("see '{} --help'", full_name(verb)) : fmt::format("did you mean '{}'?", near);
+}
+
 // CLI11's error as our Error: which argument, and the nearest verb or flag if there is one.
 Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments, const CLI::ParseError& error) {
   const CLI::App& verb = innermost(app);
@@ -86,9 +107,7 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
     for (const std::string& extra : extras.empty() ? arguments : extras) {
       const std::string name = extra.substr(0, extra.find('='));
       if (is_flag(name) && std::find(known_flags.begin(), known_flags.end(), name) == known_flags.end()) {
-        const std::string near = nearest(name, known_flags);
-        return {Code::usage, fmt::format("unknown flag '{}'", name),
-                near.empty() ? see : fmt::format("did you mean '{}'?", near)};
+        return {Code::usage, fmt::format("unknown flag '{}'", name), hint_for_flag(verb, name, known_flags)};
       }
       if (!is_flag(name) && at_top && std::find(known_verbs.begin(), known_verbs.end(), name) == known_verbs.end() &&
           name != verb.get_name()) {
@@ -102,7 +121,7 @@ Error usage_error(const CLI::App& app, const std::vector<std::string>& arguments
     if (!extras.empty()) {
       const bool data = std::find(known_flags.begin(), known_flags.end(), "--data") != known_flags.end();
       return {Code::usage, fmt::format("unexpected argument '{}'", extras.front()),
-              data && path_exists(extras.front())
+              data && !extras.front().starts_with('-')
                   ? fmt::format("data is named with --data {}", shell_word(extras.front()))
                   : see};
     }

@@ -213,7 +213,7 @@ void add_engine_flags(CLI::App& verb, ServeFlags& flags) {
       ->capture_default_str();
   verb.add_option("--max-length", flags.server.max_length, "Maximum tokens per text; longer texts are truncated")
       ->check(number_in(1, 1 << 16))
-      ->default_str("the certificate's, else the training's, else 128");
+      ->default_str("the certificate's, else the training's, else the model's");
   verb.add_flag("--auto-truncate,!--no-auto-truncate", flags.server.service.jobs.auto_truncate,
                 "Truncate texts that are too long, or refuse them (default: truncate)")
       ->envname("AUTO_TRUNCATE");

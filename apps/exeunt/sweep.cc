@@ -30,7 +30,7 @@ void print_checkpoints(const std::vector<Swept>& all, Metric primary) {
   print_table(header, table);
   const bool gold = !all.front().rows.front().score.metrics.empty();
   fmt::print("\n{} in percent; * marks the best checkpoint of a setting\n",
-             gold ? std::string(name_of(primary)) : "agreement with full depth");
+             gold ? std::string(name_of(primary)) : "agreement with " + all.front().measured->trace.reference_name());
   if (best == nullptr) return;
   const PolicyScore& s = best->rows[best_setting].score;
   fmt::print("best of all: {} with {}: {} after {:.2f} layers on average ({:.2f}x fewer)\n", best->checkpoint, s.policy,
@@ -75,6 +75,8 @@ void print_rows(const Swept& swept) {
     table.push_back(std::move(cells));
   }
   print_table(header, table);
+  if (swept.measured->trace.info.precision != "fp32")
+    fmt::print("\nagreement: with {}\n", swept.measured->trace.reference_name());
   if (times) fmt::print("\nms: predicted for {}\n", swept.measured->profile->name());
   if (measured)
     fmt::print("\nclock: per text, the texts of this sweep run one at a time under every policy, in turns\n");

@@ -36,8 +36,7 @@ constexpr double kEnough = 20000;                     // or so many of them, unl
 constexpr SplitShares kHeldOutShares{};               // and how that is divided
 constexpr double kRoom = 1.5;                         // rows to certify with, over those needed where none has a loss
 constexpr size_t kFewest = 50;                        // texts to learn from
-constexpr size_t kTimed = 400;                        // texts whose time is measured
-constexpr size_t kSearch = 128;                       // … that search for matrices to keep wider, in many passes
+constexpr size_t kSearch = 128;                       // texts that search for matrices to keep wider, in many passes
 constexpr size_t kManyLabels = 10;
 constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one for values and many labels
 
@@ -51,7 +50,7 @@ struct AttachRecord {
   std::string weights = {};  // of the finished model
   std::string texts = {};
   int64_t rows = 0, learned = 0, chosen = 0, certified = 0, reported = 0;
-  int max_length = 0;
+  int max_length = 0, texts_per_row = 1;
   std::string engine = {}, precision = {};
   HeadSettings heads = {};
   std::string tool = {}, created = {};
@@ -67,6 +66,7 @@ struct AttachRecord {
     visit(Field{"certified", "… certification texts"}, self.certified);
     visit(Field{"reported", "… test texts"}, self.reported);
     visit(Field{"max_length", "Tokens of a text at most"}, self.max_length);
+    visit(Field{"texts_per_row", "1, or 2 for pairs of texts"}, self.texts_per_row);
     visit(Field{"engine", "Which ran the frozen model"}, self.engine);
     visit(Field{"precision", "… and in which precision"}, self.precision);
     HeadSettings::fields(self.heads, visit);
@@ -211,16 +211,6 @@ std::vector<ExitReport> exit_reports(const ExitTrace& report) {
   return out;
 }
 
-// Milliseconds a text under a policy, all threads at work on many texts.
-double time_of(Engine& engine, std::span<const Encoding> texts, const PolicySpec& policy,
-               const std::vector<float>& exit_rates) {
-  const Ask ask{.policy = engine.bind(policy, exit_rates)};
-  (void)engine.answer(texts.first(std::min<size_t>(texts.size(), 16)), ask);
-  const auto start = std::chrono::steady_clock::now();
-  (void)engine.answer(texts, ask);
-  return 1000 * Seconds(std::chrono::steady_clock::now() - start).count() / static_cast<double>(texts.size());
-}
-
 // The values that each row gets: at full depth, or by a policy.
 std::vector<float> values_of(const ExitTrace& trace, const PolicySpec& policy) {
   Replayer replayer(trace);
@@ -252,7 +242,7 @@ class AttachFlow {
     draw();
     learn();
     certify();
-    measure_times();
+    report();
     write();
     result_.seconds = Seconds(std::chrono::steady_clock::now() - start).count();
     return std::move(result_);
@@ -297,8 +287,12 @@ class AttachFlow {
     if (known > 0) observer_.notice(fmt::format("{} texts were seen in training; excluded from certification", known));
     if (drawn_.truncated > 0) {
       observer_.notice(fmt::format(
-          "{} of {} texts ({:.1f} %) were truncated to {} tokens", drawn_.truncated, drawn_.rows,
-          100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), result_.max_length));
+          "{} of {} texts ({:.1f} %) were truncated to {} tokens, {}", drawn_.truncated, drawn_.rows,
+          100 * static_cast<double>(drawn_.truncated) / static_cast<double>(drawn_.rows), result_.max_length,
+          result_.max_length < source_.spec().max_tokens()
+              ? fmt::format("and so are answers; the model can read {}: --max-length {}", source_.spec().max_tokens(),
+                            source_.spec().max_tokens())
+              : "the most that the model can read"));
     }
     if (drawn_.crowded) {
       observer_.notice(fmt::format("{} texts were drawn instead of {}: together they take {} MiB", drawn_.texts.size(),
@@ -370,11 +364,7 @@ class AttachFlow {
     if (result_.problem == Problem::regression) choose_range(plan);
     const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
-    CertifiedChoice certified = certifier.run(plan);
-    result_.setting = certified.setting;
-    result_.precisions = std::move(certified.trials);
-    result_.calibration = std::move(certified.calibration);
-    data_ = std::move(certified.data);
+    static_cast<CertifiedChoice&>(result_) = certifier.run(plan);
     const DropOutcome& first = result_.calibration.outcomes.front();
     if (first.policy.rule == PolicySpec{}.rule) {
       observer_.notice(fmt::format(
@@ -382,6 +372,7 @@ class AttachFlow {
           "--max-drop allows more",
           100 * first.max_drop));
     }
+    report_rare_answers(result_.calibration.entry, finished_.exits().labels, observer_);
     result_.exits = exit_reports(fp32_.report);
     result_.full = score_of(fp32_.report, PolicySpec{});
     remember_learned();
@@ -412,27 +403,14 @@ class AttachFlow {
     result_.range = *plan.range;
   }
 
-  void measure_times() {
-    const auto engine_in = [&](const PrecisionSetting& setting) {
-      return Engine(*model_,
-                    {.precision = setting.precision, .exceptions = setting.exceptions, .threads = job_.texts.threads});
-    };
-    const std::span<const Encoding> report = held_out().subspan(result_.parts.fit + result_.parts.certify);
-    const std::span<const Encoding> timed = report.first(std::min(report.size(), kTimed));
-    {
-      Engine fp32 = engine_in({});
-      result_.full_milliseconds = time_of(fp32, timed, PolicySpec{}, {});
-    }
-    Engine engine = engine_in(result_.setting);
+  void report() {
     const std::span<const Example> examples =
         std::span(drawn_.texts).subspan(result_.parts.learn + result_.parts.fit + result_.parts.certify);
-    for (size_t i = 0; i < result_.calibration.outcomes.size(); ++i) {
-      const DropOutcome& outcome = result_.calibration.outcomes[i];
-      BudgetReport report_line{.outcome = outcome, .score = score_of(data_.report, outcome.policy)};
-      report_line.milliseconds = time_of(engine, timed, outcome.policy, result_.calibration.entry.points[i].exit_rates);
+    for (const DropOutcome& outcome : result_.calibration.outcomes) {
+      BudgetReport report_line{.outcome = outcome, .score = score_of(result_.data.report, outcome.policy)};
       if (result_.problem == Problem::regression) {
         const OrderKept kept =
-            order_kept(examples, values_of(fp32_.report, PolicySpec{}), values_of(data_.report, outcome.policy));
+            order_kept(examples, values_of(fp32_.report, PolicySpec{}), values_of(result_.data.report, outcome.policy));
         if (kept.questions > 0) report_line.order = kept;
       }
       result_.budgets.push_back(std::move(report_line));
@@ -446,6 +424,8 @@ class AttachFlow {
     record.certified = static_cast<int64_t>(result_.parts.certify);
     record.reported = static_cast<int64_t>(result_.parts.report);
     record.max_length = result_.max_length;
+    const bool pairs = std::any_of(drawn_.texts.begin(), drawn_.texts.end(), [](const Example& e) { return e.pair; });
+    record.texts_per_row = pairs ? 2 : 1;
     record.engine = result_.engine;
     record.precision = name_of(precision());
     record.heads = heads();
@@ -465,7 +445,7 @@ class AttachFlow {
       }
       if (map != PrecisionMap{}) write_atomically(folder / kPrecisionFile, precision_map_text(map));
       Measured measured;
-      measured.trace = data_.certify;
+      measured.trace = result_.data.certify;
       measured.model = *model_;
       const fs::path policy = folder / "policy.json";
       const PolicyLock lock(policy);
@@ -488,7 +468,7 @@ class AttachFlow {
   Exceptions exceptions_ = {};
   DrawnTexts drawn_ = {};
   std::unique_ptr<const Checkpoint> model_ = {};
-  CalibrationData fp32_ = {}, data_ = {};    // the parts in fp32, and in the precision that is certified
+  CalibrationData fp32_ = {};                // the parts
   std::optional<LearnedRows> learned_ = {};  // by the model; in the end, by its exits, too
   Attached result_;
 };

@@ -22,7 +22,7 @@ namespace exeunt {
 
 struct AttachJob {
   std::string model = {};
-  // max_length (0: the training's, else 128), threads and seed are for everything.
+  // max_length (0: the training's, else the model's), threads and seed are for everything.
   DrawOptions texts = {.max_length = 0};
   std::string thresholds = {};  // multi_label: as parse_thresholds() takes them; empty = the model's
   DataSource labelled = {};     // more texts, with labels, which only report; no path = none
@@ -47,7 +47,6 @@ struct ExitReport {
 struct BudgetReport {
   DropOutcome outcome = {};
   PolicyScore score = {};
-  double milliseconds = 0;  // a text, measured
   std::optional<OrderKept> order = {};
 };
 
@@ -55,7 +54,7 @@ struct AttachParts {
   size_t learn = 0, fit = 0, certify = 0, report = 0;
 };
 
-struct Attached {
+struct Attached : CertifiedChoice {
   std::filesystem::path out = {};
   int64_t rows = 0, distinct = 0, blank = 0, truncated = 0;
   AttachParts parts = {};
@@ -66,11 +65,7 @@ struct Attached {
   std::string range_from = {};           // where that range is from, in words
   std::vector<ExitReport> exits = {};
   PolicyScore full = {};
-  double full_milliseconds = 0;  // in fp32
   std::vector<BudgetReport> budgets = {};
-  PrecisionSetting setting = {};                // certified,
-  std::vector<PrecisionTrial> precisions = {};  // and those it was chosen from; empty = it was named
-  Calibration calibration = {};
   double seconds = 0;
 };
 

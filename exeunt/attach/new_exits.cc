@@ -71,11 +71,7 @@ void put_head(const AttachedExit& exit, int index, TensorSet& out) {
 
 Checkpoint finished_model(const Checkpoint& model) {
   const ExitLayout& old = model.exits();
-  if (old.sites.empty()) {
-    throw Error(Code::bad_file,
-                fmt::format("{}: the model has no head: it is a bare backbone", model.folder().string()),
-                "attach makes a finished classifier faster; to train one: exeunt train --model MODEL --data FILE");
-  }
+  if (old.sites.empty()) throw_no_head(model);
   ExitSite site = old.sites.back();
   if (old.compat_last_ramp == LastRamp::ramp) {
     site.pooler = old.last_ramp->pooler;

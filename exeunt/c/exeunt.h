@@ -36,7 +36,7 @@ typedef struct exeunt_options {
   const char* policy;    /* as text, "entropy:0.2"; null: the model's policy.json, else full depth */
   const char* precision; /* "fp32", "bf16", "int8"; null: the model's default, else the engine's choice */
   int threads;           /* 0: one per available processor */
-  int max_length;        /* maximum tokens per text; 0: the certificate's, else the training's, else 128 */
+  int max_length;        /* maximum tokens per text; 0: the certificate's, else the training's, else the model's */
   const char* device;    /* "cpu", "cuda", "cuda:1", or "auto": a GPU if there is one; null: "cpu" */
 } exeunt_options;
 #define EXEUNT_OPTIONS_INIT \

@@ -90,6 +90,26 @@ void report_losses(const Calibrated& done, const Observer& observer) {
   }
 }
 
+// Whether full depth is better than the answer that is right most often.
+void report_majority(const ExitTrace& trace, const Observer& observer) {
+  const TraceInfo& info = trace.info;
+  if (!trace.labelled() || info.problem != Problem::classification || trace.rows == 0) return;
+  std::vector<size_t> gold(info.labels.size());
+  size_t right = 0;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const auto label = static_cast<size_t>(trace.gold[row]);
+    if (label < gold.size()) ++gold[label];
+    right += trace.right(row, trace.full_depth(row)) ? 1 : 0;
+  }
+  const auto most = std::max_element(gold.begin(), gold.end());
+  if (right > *most) return;
+  observer.notice(
+      fmt::format("the model is no better than answering '{}' to every text: {} of {} answers at full depth are "
+                  "correct, against {}; "
+                  "a promise about changed answers does not make it useful",
+                  info.labels[static_cast<size_t>(most - gold.begin())], right, trace.rows, *most));
+}
+
 // Times by the profile that the user names, which must know the precision of the rows.
 double predicted(const CalibrateOptions& options, const Checkpoint& model, const PolicySpec& policy,
                  const ExitTrace& fit, const Observer& observer) {
@@ -258,6 +278,24 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   return plan;
 }
 
+void report_rare_answers(const PolicyEntry& entry, const std::vector<std::string>& labels, const Observer& observer) {
+  constexpr size_t kFew = 10;  // with many labels, every one of them is rare
+  const Certificate& certificate = *entry.certificate;
+  const std::vector<int64_t>& answers = certificate.answers;
+  if (certificate.loss != RiskLoss::disagreement || !certificate.group_by.empty() || answers.size() != labels.size() ||
+      labels.size() < 2 || labels.size() > kFew)
+    return;
+  const auto least = std::min_element(answers.begin(), answers.end());
+  const double share =
+      static_cast<double>(*least) /
+      static_cast<double>(std::max<int64_t>(1, std::accumulate(answers.begin(), answers.end(), int64_t{0})));
+  if (share > certificate.max_drop) return;
+  observer.notice(fmt::format(
+      "'{}' is {:.1f} % of the answers, and {:g} % may differ: all of them could change within the promise; "
+      "'exeunt calibrate --group label' promises each class",
+      labels[static_cast<size_t>(least - answers.begin())], 100 * share, 100 * certificate.max_drop));
+}
+
 void require_value_range(bool regression, const ValueRange& known, const ValueRange& named) {
   if (!named) return;
   if (!regression) throw Error(Code::usage, "--range: the model predicts classes, which have no range");
@@ -265,17 +303,6 @@ void require_value_range(bool regression, const ValueRange& known, const ValueRa
     throw Error(Code::usage, fmt::format("--range: got {:g} to {:g}, and the model's values are from {:g} to {:g}",
                                          named->first, named->second, known->first, known->second));
   }
-}
-
-std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup) {
-  const std::string depth =
-      str(entry.policy) == "full" ? "at full depth" : fmt::format("exits after {}", fmt::join(entry.exits, ", "));
-  return fmt::format("{}, {}: {}; {:.1f} times faster", str(setting), depth, promise_of(entry), speedup);
-}
-
-std::string headline(const Calibrated& done) {
-  const PolicyEntry& entry = done.calibration.entry;
-  return done.speedup ? headline(done.setting, entry, *done.speedup) : fmt::format("promise: {}", promise_of(entry));
 }
 
 Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer) {
@@ -320,7 +347,6 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   const ExitTrace full_depth = reported(parts), early = reported(done.data);
   done.scores.push_back(Scorer(full_depth, scorer_options(measured)).score(PolicySpec{}));
   if (engine) {
-    done.speedup = certifier->speedup(done.setting, done.calibration.outcomes.front().policy);
     if (certifier->new_exceptions(done.setting))  // before the policy, which is bound to them
       write_exceptions(*measured.model, done.setting.precision, done.setting.exceptions);
     measured.trace = done.data.certify;
@@ -332,6 +358,8 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   Scorer scorer(early, scorer_options(measured));
   for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   report_losses(done, observer);
+  report_majority(done.data.report.rows > 0 ? done.data.report : done.data.certify, observer);
+  report_rare_answers(done.calibration.entry, done.data.certify.info.labels, observer);
   return done;
 }
 

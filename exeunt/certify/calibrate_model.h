@@ -36,7 +36,6 @@ struct Calibrated : CertifiedChoice {
   // On the report part (the certify part if there is none): full depth, in fp32 where the model ran, then the policy of
   // every budget.
   std::vector<PolicyScore> scores = {};
-  std::optional<double> speedup = {};        // where the model ran: over fp32 at full depth
   std::vector<float> logit_thresholds = {};  // multi_label: as the model has them now
 };
 
@@ -48,16 +47,13 @@ struct Calibrated : CertifiedChoice {
 // (usage).
 void require_value_range(bool regression, const ValueRange& known, const ValueRange& named);
 
-// What runs, what it promises and how many times faster than fp32 at full depth that is, in one line; of a trace, the
-// promise alone.
-[[nodiscard]] std::string headline(const PrecisionSetting& setting, const PolicyEntry& entry, double speedup);
-[[nodiscard]] std::string headline(const Calibrated& done);
+// A notice where a class is so rare that all its answers could change within the promise.
+void report_rare_answers(const PolicyEntry& entry, const std::vector<std::string>& labels, const Observer& observer);
 
 // A model is certified against its answers in fp32 at full depth, in the precision of the options, else in the one that
-// is expected to be fastest; that becomes its default. Should the precision that was expected to pass lose too much
-// even at full depth, fp32 is certified instead, as another try on the same rows. A trace is certified in its own
-// precision, against its reference if it has one. New thresholds are the model's before anything is certified, and are
-// written if the certificate is. Throws Error, as measure() and calibrate() do; (resources) if
+// is expected to be fastest; that becomes its default (certify_choice() says what happens where it fails). A trace is
+// certified in its own precision, against its reference if it has one. New thresholds are the model's before anything
+// is certified, and are written if the certificate is. Throws Error, as measure() and calibrate() do; (resources) if
 // somebody else calibrates the model.
 [[nodiscard]] Calibrated calibrate_model(const CalibrateOptions& options, const Observer& observer);
 

@@ -21,6 +21,9 @@ constexpr int kSearchTrials = 24;  // passes over the texts in the search for ma
 // Clocks are wrong by a few percent; a narrower precision must gain more than that.
 constexpr double kWorthwhile = 0.95;
 
+// Exits that save more layers than this share leaves are faster without being timed.
+constexpr double kSavesLayers = 0.9;
+
 // A low precision that uses up more than this share of the budget at full depth leaves too little to exits.
 constexpr double kShareOfMaxDrop = 0.25;
 
@@ -29,6 +32,7 @@ class Choosing {
   Choosing(const CalibrationData& fp32, const PrecisionPlan& plan) : fp32_(fp32), plan_(plan) {}
 
   PrecisionChoice run() {
+    fallback_ms_ = plan_.milliseconds({}, {}, fp32_.fit);
     attempt({});
     for (const PrecisionSetting& candidate : plan_.candidates) {
       attempt(candidate);
@@ -61,30 +65,45 @@ class Choosing {
     PrecisionTrial trial{.setting = setting};
     trial.changed = change_between(fp32_.fit, data.fit, {}).changed;
     trial.family = try_families(data, static_cast<int64_t>(fp32_.certify.rows), plan_.calibration).front();
-    if (std::isfinite(trial.family.cost_fraction) && (first || likely_to_pass(trial.changed)))
+    if (std::isfinite(trial.family.cost_fraction)) {
+      trial.chance = first ? 1 : chance_to_pass(trial.changed);
       trial.milliseconds = plan_.milliseconds(setting, trial.family.expected.front(), data.fit);
-    const bool better = first || trial.milliseconds < kWorthwhile * out_.chosen().milliseconds;
+      trial.expected_ms = with_fallback(trial.chance, trial.milliseconds);
+      if (!first && is_step(setting))
+        fallback_ms_ = with_fallback(trial.chance, plan_.milliseconds(setting, {}, data.fit));
+    }
+    const bool better = first || trial.expected_ms < kWorthwhile * out_.chosen().expected_ms;
     out_.trials.push_back(std::move(trial));
     if (!better) return;
     out_.best = out_.trials.size() - 1;
     out_.fit = std::move(data.fit);
   }
 
+  // Expected time, if what fails its test is replaced by full depth in a wider precision.
+  [[nodiscard]] double with_fallback(double chance, double milliseconds) const {
+    return chance * milliseconds + (1 - chance) * fallback_ms_;
+  }
+
+  // Whether certify_choice() would test full depth in this setting on the way to a narrower one.
+  [[nodiscard]] bool is_step(const PrecisionSetting& setting) const {
+    return std::find(plan_.candidates.begin(), plan_.candidates.end(), setting) != plan_.candidates.end();
+  }
+
   // A small fit part may show no changed answer where the certify part has some, and fp32 risks none at full depth. So
-  // the share is estimated with half a change more than was seen (Jeffreys' prior).
-  [[nodiscard]] bool likely_to_pass(double changed) const {
-    if (fp32_.fit.info.problem == Problem::regression) return true;
+  // the chance is that of the certify part given the fit part, with Jeffreys' prior for the share that changes.
+  [[nodiscard]] double chance_to_pass(double changed) const {
+    if (fp32_.fit.info.problem == Problem::regression) return 1;
     const auto rows = static_cast<double>(fp32_.fit.rows);
-    const double share = (changed * rows + 0.5) / (rows + 1);
     const auto certify = static_cast<int64_t>(fp32_.certify.rows);
     const CalibrationPlan& plan = plan_.calibration;
     const double delta = plan.delta / static_cast<double>(plan.max_drops.size());
-    return share * static_cast<double>(certify) <=
-           static_cast<double>(losses_allowed(certify, plan.max_drops.front(), delta));
+    const int64_t allowed = losses_allowed(certify, plan.max_drops.front(), delta);
+    return beta_binomial_cdf(allowed, certify, changed * rows + 0.5, (1 - changed) * rows + 0.5);
   }
 
   const CalibrationData& fp32_;
   const PrecisionPlan& plan_;
+  double fallback_ms_ = 0;  // of full depth in the narrowest precision so far that is expected to pass its test
   PrecisionChoice out_ = {};
 };
 
@@ -104,16 +123,44 @@ ModelCertifier::ModelCertifier(const Checkpoint& model, const TracedTexts& texts
 CertifiedChoice ModelCertifier::run(CalibrationPlan plan) const {
   PrecisionChoice choice = choose(plan);
   const PrecisionSetting setting = choice.chosen().setting;
-  CalibrationData data = traced(setting, choice.fit);
+  CertifiedChoice out;
   if (options_.named) {
-    count_try(data, plan, observer_, true);
-    Calibration calibration = calibrate(data, plan);
-    return {.setting = setting, .data = std::move(data), .calibration = std::move(calibration)};
+    out = {.setting = setting, .data = traced(setting, choice.fit)};
+    count_try(out.data, plan, observer_, true);
+    out.calibration = calibrate(out.data, plan);
+  } else {
+    std::vector<CertifyStep> steps{{{}, [&] { return traced({}, fp32_.fit); }}};
+    for (size_t i = 1; i < choice.best; ++i) {
+      const PrecisionSetting wider = choice.trials[i].setting;
+      if (wider.precision != setting.precision && std::isfinite(choice.trials[i].expected_ms))
+        steps.push_back({wider, [this, wider] { return traced(wider, texts_.trace(wider, places(fp32_.fit_rows))); }});
+    }
+    if (choice.best > 0) steps.push_back({setting, [&] { return traced(setting, choice.fit); }});
+    out = certify_choice(steps, plan, observer_);
+    out.trials = std::move(choice.trials);
   }
-  CertifiedChoice out = certify_choice(
-      setting, std::move(data), [&] { return traced({}, fp32_.fit); }, plan, observer_);
-  out.trials = std::move(choice.trials);
+  take_times(plan, out);
   return out;
+}
+
+// Exits cost a little themselves. Full depth is in the tested sequence, so no other test is needed to take it instead.
+void ModelCertifier::take_times(CalibrationPlan plan, CertifiedChoice& out) const {
+  std::vector<TimedRun> runs{{}, {.setting = out.setting}};
+  for (const PolicyPoint& point : out.calibration.entry.points)
+    runs.push_back({out.setting, out.calibration.entry.complete(point.policy), point.exit_rates});
+  const std::vector<size_t> rows = places(fp32_.report.rows > 0 ? fp32_.report_rows : fp32_.certify_rows);
+  out.times = texts_.times(runs, rows);
+  const auto saves = [&](size_t i) {
+    return out.calibration.outcomes[i].report_cost < kSavesLayers ||
+           out.times.milliseconds[i + 2] < out.times.milliseconds[1];
+  };
+  for (size_t i = 0; i < out.calibration.outcomes.size(); ++i) {
+    if (!out.times.steady || plan.transfer || saves(i)) return;
+  }
+  plan.exits = {fp32_.fit.info.layers.back()};
+  plan.or_full_depth = true;
+  out.calibration = calibrate(out.data, plan);
+  for (size_t i = 2; i < out.times.milliseconds.size(); ++i) out.times.milliseconds[i] = out.times.milliseconds[1];
 }
 
 PrecisionChoice ModelCertifier::choose(const CalibrationPlan& calibration) const {
@@ -122,8 +169,9 @@ PrecisionChoice ModelCertifier::choose(const CalibrationPlan& calibration) const
   if (options_.named) return named_precision(fp32_, {*options_.named, map_.exceptions(*options_.named)}, plan);
   plan.candidates = faster_precisions(model_, engine_);
   plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace& fit) {
-    return options_.predicted ? options_.predicted(policy, fit)
-                              : texts_.milliseconds(setting, policy, places(fp32_.fit_rows));
+    return options_.predicted
+               ? options_.predicted(policy, fit)
+               : texts_.times(std::vector<TimedRun>{{setting, policy}}, places(fp32_.fit_rows)).milliseconds.front();
   };
   if (options_.keep_wider && device_of(engine_.name) == "cpu") {  // where matrices can have precisions of their own
     plan.keep_wider = [&](const PrecisionSetting& setting, const ExitTrace&, double most) {
@@ -151,11 +199,6 @@ CalibrationData ModelCertifier::traced(const PrecisionSetting& setting, const Ex
 
 bool ModelCertifier::new_exceptions(const PrecisionSetting& setting) const {
   return setting.precision != Precision::fp32 && setting.exceptions != map_.exceptions(setting.precision);
-}
-
-double ModelCertifier::speedup(const PrecisionSetting& setting, const PolicySpec& policy) const {
-  const std::vector<size_t> rows = places(fp32_.report.rows > 0 ? fp32_.report_rows : fp32_.certify_rows);
-  return texts_.milliseconds({}, {}, rows) / texts_.milliseconds(setting, policy, rows);
 }
 
 std::vector<size_t> ModelCertifier::places(const PartRows& part) const {
@@ -187,6 +230,12 @@ Exceptions ModelCertifier::kept_wider(Precision precision, double most) const {
       .exceptions;
 }
 
+std::optional<Speedup> CertifiedChoice::speedup(size_t budget) const {
+  if (!times.steady) return std::nullopt;
+  const std::vector<double>& ms = times.milliseconds;
+  return Speedup{.precision = ms[0] / ms[1], .exits = ms[1] / ms[budget + 2]};
+}
+
 PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPlan& plan) {
   return Choosing(fp32, plan).run();
 }
@@ -198,18 +247,23 @@ PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSett
   return out;
 }
 
-CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData data,
-                               const std::function<CalibrationData()>& fp32, CalibrationPlan plan,
-                               const Observer& observer) {
-  CertifiedChoice out{.setting = setting, .data = std::move(data)};
+CertifiedChoice certify_choice(std::span<const CertifyStep> steps, CalibrationPlan plan, const Observer& observer) {
+  CertifiedChoice out{.setting = steps.back().setting, .data = steps.back().data()};
   count_try(out.data, plan, observer);
-  if (setting != PrecisionSetting{} && !full_depth_passes(out.data, plan)) {
-    observer.notice(
-        fmt::format("{} was chosen, but even at full depth it does not keep {:g} % on the texts that certify: fp32 is "
-                    "certified instead, as another try on them",
-                    str(setting), 100 * plan.max_drops.front()));
-    out.setting = {};
-    out.data = fp32();
+  size_t passed = 0;
+  CalibrationData last_passed;
+  for (; passed + 1 < steps.size(); ++passed) {
+    const bool narrowest = passed + 2 == steps.size();
+    CalibrationData data = narrowest ? out.data : steps[passed + 1].data();
+    if (!full_depth_passes(data, plan)) break;
+    last_passed = std::move(data);
+  }
+  if (passed + 1 < steps.size()) {
+    observer.notice(fmt::format(
+        "{} was chosen, but {} at full depth does not keep {:g} % on the certification texts: {} is certified instead",
+        str(out.setting), str(steps[passed + 1].setting), 100 * plan.max_drops.front(), str(steps[passed].setting)));
+    out.setting = steps[passed].setting;
+    out.data = passed == 0 ? steps[0].data() : std::move(last_passed);
     plan.or_full_depth = true;
     count_try(out.data, plan, observer);
   }

@@ -32,8 +32,12 @@ struct PrecisionPlan {
 struct PrecisionTrial {
   PrecisionSetting setting = {};
   double changed = 0;  // share of the fit texts that full depth answers otherwise than in fp32
-  // Expected after certification, for the first budget; infinite if not even full depth would pass.
+  double chance = 0;   // that full depth passes the test to come
+  // A text, with the policy expected after certification for the first budget; infinite if not even full depth would
+  // pass on the fit part.
   double milliseconds = std::numeric_limits<double>::infinity();
+  // The same, with what runs instead where the test fails.
+  double expected_ms = std::numeric_limits<double>::infinity();
   FamilyTrial family = {};
 };
 
@@ -52,18 +56,36 @@ struct PrecisionChoice {
 [[nodiscard]] PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named,
                                               const PrecisionPlan& plan);
 
+struct Speedup {
+  double precision = 1, exits = 1;
+
+  [[nodiscard]] double total() const noexcept { return precision * exits; }
+};
+
 // The one test of what was chosen.
 struct CertifiedChoice {
   PrecisionSetting setting = {};
   CalibrationData data = {};
   Calibration calibration = {};
   std::vector<PrecisionTrial> trials = {};  // that the choice was made from; empty where a precision was named
+  RunTimes times = {};                      // full depth in fp32, full depth in `setting`, then the budgets' policies
+
+  // How many times faster than full depth in fp32, by the precision and by the exits; nothing if the machine was too
+  // busy to tell. On texts that chose nothing where there are any.
+  [[nodiscard]] std::optional<Speedup> speedup(size_t budget = 0) const;
 };
 
-// Certifies `data`, which are the parts in `setting`. Where they refute it even at full depth, `fp32` is certified
-// instead, with a notice: with what another try has left of delta, or at full depth, which is the reference itself.
-[[nodiscard]] CertifiedChoice certify_choice(const PrecisionSetting& setting, CalibrationData data,
-                                             const std::function<CalibrationData()>& fp32, CalibrationPlan plan,
+// A setting whose full depth is tested, and the parts in it.
+struct CertifyStep {
+  PrecisionSetting setting = {};
+  std::function<CalibrationData()> data = {};
+};
+
+// Certifies the last step's exits by fixed-sequence testing: full depth of each step in turn, fp32 first, which is the
+// reference itself and loses nothing, then narrower ones, then the exits of the last. Where a step fails, the one
+// before it is certified instead, with a notice: its full depth, which has passed, or what passes with the delta that
+// another try has left.
+[[nodiscard]] CertifiedChoice certify_choice(std::span<const CertifyStep> steps, CalibrationPlan plan,
                                              const Observer& observer);
 
 // The candidates of an engine for a model: the faster precisions, with the exceptions of its precision.json.
@@ -91,12 +113,10 @@ class ModelCertifier {
   // Whether precision.json does not have the exceptions of a setting yet.
   [[nodiscard]] bool new_exceptions(const PrecisionSetting& setting) const;
 
-  // How many times faster than fp32 at full depth, on texts that chose nothing where there are any.
-  [[nodiscard]] double speedup(const PrecisionSetting& setting, const PolicySpec& policy) const;
-
  private:
   [[nodiscard]] PrecisionChoice choose(const CalibrationPlan& calibration) const;
   [[nodiscard]] CalibrationData traced(const PrecisionSetting& setting, const ExitTrace& fit) const;
+  void take_times(CalibrationPlan plan, CertifiedChoice& out) const;
   [[nodiscard]] Exceptions kept_wider(Precision precision, double most) const;
   [[nodiscard]] std::vector<size_t> places(const PartRows& part) const;
 

@@ -200,6 +200,21 @@ double binomial_upper_bound(int64_t losses, int64_t rows, double delta) {
                   [&](double p) { return binomial_cdf(losses, rows, p) - delta; });
 }
 
+double beta_binomial_cdf(int64_t k, int64_t n, double alpha, double beta) {
+  check(n >= 0 && alpha > 0 && beta > 0, "a beta distribution has positive parameters");
+  const auto log_beta = [](double a, double b) {
+    return boost::math::lgamma(a) + boost::math::lgamma(b) - boost::math::lgamma(a + b);
+  };
+  const auto rows = static_cast<double>(n);
+  double sum = 0;
+  for (int64_t i = 0; i <= std::min(k, n); ++i) {
+    const auto lost = static_cast<double>(i);
+    const double choose = -std::log(rows + 1) - log_beta(lost + 1, rows - lost + 1);
+    sum += std::exp(choose + log_beta(lost + alpha, rows - lost + beta) - log_beta(alpha, beta));
+  }
+  return std::min(sum, 1.0);
+}
+
 double hoeffding_bentkus_p_value(double mean, int64_t rows, double max_drop) {
   check_share(max_drop);
   check(mean >= 0 && mean <= 1 && rows > 0, "a mean of losses in [0, 1]");

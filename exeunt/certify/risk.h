@@ -53,6 +53,9 @@ namespace exeunt {
 // P(X <= k) of a binomial X of n trials with success probability p: how likely so few losses are.
 [[nodiscard]] double binomial_cdf(int64_t k, int64_t n, double p);
 
+// The same if p is drawn from a beta distribution with these parameters.
+[[nodiscard]] double beta_binomial_cdf(int64_t k, int64_t n, double alpha, double beta);
+
 // P(X > x) of a chi-square variable.
 [[nodiscard]] double chi_square_tail(double x, int degrees);
 

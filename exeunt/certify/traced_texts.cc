@@ -14,8 +14,27 @@
 namespace exeunt {
 namespace {
 
-constexpr double kSeconds = 0.3;     // for one time taken
-constexpr size_t kTimedTexts = 128;  // as many of the rows stand for all
+constexpr double kSeconds = 0.3;    // for each run's rounds
+constexpr size_t kTimedTexts = 64;  // as many of the rows stand for all
+constexpr size_t kFewestRounds = 5;
+constexpr double kSteady = 1.25;  // most that the middle half of the rounds may disagree by
+
+// Compares every run with the first, round by round.
+RunTimes times_of(const std::vector<std::vector<double>>& rounds) {
+  RunTimes out{.steady = true};
+  const auto quantile = [](std::vector<double> values, double share) {
+    const auto place = values.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(values.size() - 1) + 0.5);
+    std::nth_element(values.begin(), place, values.end());
+    return *place;
+  };
+  for (const std::vector<double>& run : rounds) {
+    out.milliseconds.push_back(quantile(run, 0.5));
+    std::vector<double> ratios;
+    for (size_t round = 0; round < run.size(); ++round) ratios.push_back(rounds.front()[round] / run[round]);
+    out.steady = out.steady && quantile(ratios, 0.75) < kSteady * quantile(ratios, 0.25);
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -84,12 +103,7 @@ ExitTrace TracedTexts::trace(const PrecisionSetting& setting, std::span<const si
   return select_rows(*joined, place);
 }
 
-double TracedTexts::milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
-                                 std::span<const size_t> rows) const {
-  Engine engine(model_, {.device = options_.device,
-                         .precision = setting.precision,
-                         .exceptions = setting.exceptions,
-                         .threads = options_.threads});
+RunTimes TracedTexts::times(std::span<const TimedRun> runs, std::span<const size_t> rows) const {
   const EncodeOptions encode{.max_length = max_length_};
   std::vector<Encoding> texts;
   for (const size_t row : rows.first(std::min(rows.size(), kTimedTexts))) {
@@ -98,8 +112,27 @@ double TracedTexts::milliseconds(const PrecisionSetting& setting, const PolicySp
     for (; at >= source->examples.size(); ++source) at -= source->examples.size();
     texts.push_back(tokenizer_->encode(source->examples[at].text, source->examples[at].pair, encode));
   }
-  const BenchTimes times = time_encoded(engine, {.policy = engine.bind(policy)}, texts, kSeconds);
-  return device_of(engine.name()) == "cpu" ? times.cpu_ms : times.best_ms;  // a GPU's work is not the processor's
+  std::vector<std::pair<PrecisionSetting, std::unique_ptr<Engine>>> engines;
+  const auto engine_in = [&](const PrecisionSetting& setting) -> Engine& {
+    for (const auto& [known, engine] : engines)
+      if (known == setting) return *engine;
+    return *engines
+                .emplace_back(setting, std::make_unique<Engine>(model_, EngineOptions{.device = options_.device,
+                                                                                      .precision = setting.precision,
+                                                                                      .exceptions = setting.exceptions,
+                                                                                      .threads = options_.threads}))
+                .second;
+  };
+  const auto time_run = [&](const TimedRun& run) {
+    Engine& engine = engine_in(run.setting);
+    return time_once(engine, {.policy = engine.bind(run.policy, run.exit_rates)}, texts);
+  };
+  for (const TimedRun& run : runs) (void)time_run(run);  // warm
+  std::vector<std::vector<double>> rounds(runs.size());
+  const auto end = Clock::now() + std::chrono::duration<double>(kSeconds * static_cast<double>(runs.size()));
+  while (Clock::now() < end || rounds.front().size() < kFewestRounds)
+    for (size_t i = 0; i < runs.size(); ++i) rounds[i].push_back(time_run(runs[i]));
+  return times_of(rounds);
 }
 
 }  // namespace exeunt

@@ -24,6 +24,17 @@ struct PrecisionSetting {
 };
 [[nodiscard]] std::string str(const PrecisionSetting& setting);  // "int8 with 3 matrices in bf16, poolers in int8"
 
+struct TimedRun {
+  PrecisionSetting setting = {};
+  PolicySpec policy = {};
+  std::vector<float> exit_rates = {};  // of calibration, or empty
+};
+
+struct RunTimes {
+  std::vector<double> milliseconds = {};  // one for each run
+  bool steady = false;                    // the rounds agree about the ratios
+};
+
 // Rows are those of all sources, one source after the other, counted from 0.
 class TracedTexts {
  public:
@@ -35,9 +46,9 @@ class TracedTexts {
   [[nodiscard]] ExitTrace trace(const PrecisionSetting& setting, std::span<const size_t> rows,
                                 const ProgressStyle& style = {}) const;
 
-  // Processor time that one of the rows takes under a policy, on average.
-  [[nodiscard]] double milliseconds(const PrecisionSetting& setting, const PolicySpec& policy,
-                                    std::span<const size_t> rows) const;
+  // Processor time that one of the rows takes in each run, on average: medians of rounds that take the runs in turns,
+  // so that whatever else the machine does meets all of them alike.
+  [[nodiscard]] RunTimes times(std::span<const TimedRun> runs, std::span<const size_t> rows) const;
 
  private:
   const Checkpoint& model_;

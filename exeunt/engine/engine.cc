@@ -84,10 +84,7 @@ std::unique_ptr<Backend> make_backend(const Checkpoint& checkpoint, EngineOption
 }  // namespace
 
 void require_heads(const Checkpoint& model) {
-  if (!model.exits().sites.empty()) return;
-  const std::string where = model.folder().empty() ? "" : model.folder().string() + ": ";
-  throw Error(Code::bad_file, where + "the model has no exits: it is a bare backbone",
-              "train it first: exeunt train --model MODEL --data FILE");
+  if (model.exits().sites.empty()) throw_no_head(model);
 }
 
 ExitSites exit_sites(const ExitLayout& layout) {

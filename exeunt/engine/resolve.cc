@@ -67,6 +67,23 @@ std::optional<PolicyEntry> usable_entry(StoredPolicies& source, const RunRequest
   return std::nullopt;
 }
 
+// A policy's text means the same in every precision: where none was calibrated in this one, the temperatures of another
+// are used, without its certificate.
+std::optional<PolicyEntry> entry_of_other_precision(StoredPolicies& source, const RunRequest& request,
+                                                    std::string_view engine, std::string_view precision) {
+  if (!source.file || request.policy.empty() || source.named || parse_policy(request.policy) == PolicySpec{})
+    return std::nullopt;
+  for (auto entry = source.file->entries.rbegin(); entry != source.file->entries.rend(); ++entry) {
+    if (entry->device != device_of(engine)) continue;
+    source.notices.push_back(fmt::format("{}: no entry for {}; {} runs with the temperatures that were fitted in {}",
+                                         source.path, precision, request.policy, entry->precision));
+    PolicyEntry out = *entry;
+    out.certificate.reset();
+    return out;
+  }
+  return std::nullopt;
+}
+
 // Policy, certificate and promise under the conditions of the run.
 ResolvedPolicy decide(const StoredPolicies& source, const std::optional<PolicyEntry>& entry, const RunConditions& run,
                       const RunRequest& request, const std::optional<std::string>& native) {
@@ -104,21 +121,29 @@ ResolvedPolicy decide(const StoredPolicies& source, const std::optional<PolicyEn
   return out;
 }
 
-// A number that recipe.json tells of the model's training; 0 = not known.
-int trained_with(const fs::path& folder, const char* name) {
-  if (folder.empty() || !path_exists(folder / "recipe.json")) return 0;
-  const Json recipe = read_json(ReadPath::in(folder, "recipe.json"));
-  const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
-  const Json value = run.is_object() ? run.value(name, Json()) : Json();
-  return value.is_number_integer() ? std::clamp<int>(value.get<int>(), 0, 1 << 20) : 0;
+// A whole number of a file in the model's folder; 0 = there is none.
+int number_in_file(const fs::path& folder, const char* file, std::initializer_list<const char*> path) {
+  if (folder.empty() || !path_exists(folder / file)) return 0;
+  Json value = read_json(ReadPath::in(folder, file));
+  for (const char* name : path) value = value.is_object() ? value.value(name, Json()) : Json();
+  return value.is_number_integer() ? static_cast<int>(std::clamp<double>(value.get<double>(), 0, 1 << 20)) : 0;
+}
+
+int first_known(std::initializer_list<int> numbers) {
+  for (const int number : numbers) {
+    if (number > 0) return number;
+  }
+  return 0;
 }
 
 int max_length_of(const Checkpoint& model, const std::optional<PolicyEntry>& entry, int requested) {
-  int length = requested;
-  if (length == 0 && entry && entry->certificate) length = entry->certificate->max_length;
-  if (length == 0) length = trained_with(model.folder(), "max_length");
-  if (length == 0) length = kDefaultMaxLength;
-  return std::min(length, model.spec().max_tokens());
+  const int positions = model.spec().max_tokens();
+  const int certified = entry && entry->certificate ? entry->certificate->max_length : 0;
+  const fs::path& folder = model.folder();
+  const int length = first_known({requested, certified, number_in_file(folder, "attach.json", {"max_length"}),
+                                  number_in_file(folder, "recipe.json", {"run", "max_length"}),
+                                  number_in_file(folder, "tokenizer_config.json", {"model_max_length"}), positions});
+  return std::min(length, positions);
 }
 
 LastHead last_head_of(const Checkpoint& model) {
@@ -127,8 +152,9 @@ LastHead last_head_of(const Checkpoint& model) {
 
 }  // namespace
 
-int trained_texts(const fs::path& folder) {
-  return trained_with(folder, "texts");
+int texts_per_row(const fs::path& folder) {
+  return first_known({number_in_file(folder, "attach.json", {"texts_per_row"}),
+                      number_in_file(folder, "recipe.json", {"run", "texts"})});
 }
 
 Precision default_precision(const PolicyFile* policies, const EngineTraits& engine) {
@@ -178,7 +204,8 @@ Resolved resolve(const Checkpoint& model, const RunRequest& request) {
                     .numerics = engine.numerics,
                     .precision_map = precision_map_sha256(out.exceptions).value_or(""),
                     .last_head = last_head_of(model)};
-  const std::optional<PolicyEntry> entry = usable_entry(source, request, engine.name, name_of(out.precision));
+  std::optional<PolicyEntry> entry = usable_entry(source, request, engine.name, name_of(out.precision));
+  if (!entry) entry = entry_of_other_precision(source, request, engine.name, name_of(out.precision));
   out.max_length = run.max_length = max_length_of(model, entry, request.max_length);
   if (entry && entry->certificate) run.tokenizer = tokenizer_sha256(model.folder());
   static_cast<ResolvedPolicy&>(out) = decide(source, entry, run, request, model.native_policy());

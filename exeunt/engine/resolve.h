@@ -18,15 +18,13 @@
 
 namespace exeunt {
 
-inline constexpr int kDefaultMaxLength = 128;  // where neither a certificate nor a training has one
-
 // What the user asked for; what is left empty follows from the model.
 struct RunRequest {
   std::string policy = {};      // as text, or a policy file (.json), which must be made for these weights
   std::vector<int> exits = {};  // layers whose exits are evaluated
   std::optional<Precision> precision = {};
   std::optional<Exceptions> exceptions = {};  // none: those of precision.json
-  int max_length = 0;                         // 0 = the certificate's, else the training's, else kDefaultMaxLength
+  int max_length = 0;                         // 0 = the certificate's, else the training's, else the model's own limit
   std::optional<EngineTraits> engine = {};    // none: the CPU's, with choose_kernels()
 };
 
@@ -42,8 +40,8 @@ struct ResolvedPolicy {
 struct Resolved : ResolvedPolicy {
   Precision precision = Precision::fp32;
   Exceptions exceptions = {};
-  int max_length = kDefaultMaxLength;  // at most the model's positions
-  int pack_rows = 0;                   // as measured on this machine (profile.json); 0 = not measured
+  int max_length = 0;  // at most the model's positions
+  int pack_rows = 0;   // as measured on this machine (profile.json); 0 = not measured
 };
 
 // Throws Error: usage for a policy that does not fit the model, bad_file for a named file that was not made for it.
@@ -71,8 +69,8 @@ struct Resolved : ResolvedPolicy {
 // were made for the model's weights; null = there are none.
 [[nodiscard]] Precision default_precision(const PolicyFile* policies, const EngineTraits& engine);
 
-// How many texts each row of the model's training had, 1 or 2 (pairs), from its recipe.json; 0 = not known.
-[[nodiscard]] int trained_texts(const std::filesystem::path& folder);
+// How many texts each row had that the model or its exits were trained on, 1 or 2 (pairs); 0 = not known.
+[[nodiscard]] int texts_per_row(const std::filesystem::path& folder);
 
 // The exceptions with which an engine of that name runs the model in `folder`: those of precision.json on the CPU. A
 // GPU mixes int8 with bf16 alone: what precision.json keeps out of int8 is bf16 there, and poolers are not int8.

@@ -311,6 +311,15 @@ BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point) {
   return time_all(engine, ask, random_texts(engine.spec(), lengths), {point.seconds, 1, 5});
 }
 
+double time_once(Engine& engine, const Ask& ask, std::span<const Encoding> texts) {
+  const bool cpu = device_of(engine.name()) == "cpu";
+  const auto start = Clock::now();
+  const double processor = processor_ms();
+  (void)engine.answer(texts, ask);
+  const double clock = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return (cpu ? processor_ms() - processor : clock) / static_cast<double>(texts.size());
+}
+
 BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds) {
   return time_all(engine, ask, texts, {seconds, static_cast<double>(texts.size()), 2});
 }

@@ -35,7 +35,7 @@ struct MeasureOptions {
   std::string model = {};  // a model, or a trace file (see is_trace_file)
   // Without a path: the rows that the model's training held out. Its list of labels also renames the model's outputs.
   DataSource data = {};
-  int max_length = 0;  // 0: the certificate's, else the training's, else 128
+  int max_length = 0;  // 0: the certificate's, else the training's, else the model's
   int threads = 0;
   Device device = {};
   std::string trace = {};        // a trace of `model`, made before

@@ -104,8 +104,7 @@ Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
   if (options_.metrics.empty() || trace.info.problem == Problem::multi_label)
     options_.metrics = default_metrics(trace.info.problem, trace.info.labels.size());
   full_depth_.reserve(trace.rows);
-  for (size_t row = 0; row < trace.rows; ++row)
-    full_depth_.push_back(answer_of(trace.info, trace.at(row, trace.exits - 1)));
+  for (size_t row = 0; row < trace.rows; ++row) full_depth_.push_back(answer_of(trace.info, trace.full_depth(row)));
   lengths_ = trace.lengths;
   std::sort(lengths_.begin(), lengths_.end());
   lengths_.erase(std::unique(lengths_.begin(), lengths_.end()), lengths_.end());

@@ -31,7 +31,7 @@ using CostOf = std::function<double(int exit, int tokens, const std::vector<int>
 struct PolicyScore {
   std::string policy;          // text form
   std::vector<Score> metrics;  // empty if the trace has no gold
-  double agreement = 0;        // share of texts with the last exit's answer; regression: within 1e-6
+  double agreement = 0;        // share of texts with the answer of ExitTrace::reference_name(); regression: within 1e-6
   LayerCost cost;
   std::optional<double> mflops;                 // mean per text at its true length
   std::optional<double> mflops_padded;          // mean per text padded to the trace's max_length, as the originals run

@@ -2,6 +2,7 @@
 #include "exeunt/model/checkpoint.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -253,7 +254,7 @@ WeightsFile find_weights(const fs::path& model) {
                   fmt::format("{}: is no weight file by its name: want .safetensors, .bin, .pt, .index or an "
                               "index.json of shards",
                               model.string()),
-                  "MODEL is a folder with weights in it; texts are named with --data");
+                  "the model, a folder with weights in it, comes first: exeunt VERB MODEL");
     }
     return {*kind, model, folder_of(model), true};
   }
@@ -362,6 +363,30 @@ Checkpoint open_checkpoint(const std::string& model, const OpenOptions& options,
   if (path_exists(folder / kManifestFile) && path_exists(folder / kExitsFile))
     return open_exeunt_folder(folder, options);
   return open_other(find_weights(path), read_tensorflow);
+}
+
+void throw_no_head(const Checkpoint& model) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTasks = {{
+      {"ForTokenClassification", "labels each token"},
+      {"ForQuestionAnswering", "finds answers within a text"},
+      {"ForMultipleChoice", "chooses among several texts"},
+      {"ForNextSentencePrediction", "tells whether a text follows another"},
+      {"ForMaskedLM", "fills in masked words"},
+  }};
+  const std::string where = model.folder().empty() ? "" : model.folder().string() + ": ";
+  const std::string hint =
+      "want a classifier or regressor of whole texts; to train one: exeunt train --model MODEL --data FILE";
+  std::string name;
+  if (const ReadPath path = ReadPath::in(model.folder(), kConfigFile); path_exists(path.path())) {
+    const Json config = read_json(path);
+    JsonObject fields(config, path.string());
+    name = first_architecture(fields);
+  }
+  for (const auto& [suffix, does] : kTasks) {
+    if (name.ends_with(suffix))
+      throw Error(Code::bad_file, fmt::format("{}{} {}", where, name.substr(0, 64), does), hint);
+  }
+  throw Error(Code::bad_file, where + "the model has no head: it is an encoder without a classifier", hint);
 }
 
 }  // namespace exeunt

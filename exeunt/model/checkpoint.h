@@ -63,6 +63,10 @@ class Checkpoint {
 // must lie in `folder` unless it is empty.
 using TensorFlowReader = TensorSet (*)(const std::filesystem::path& index, const std::filesystem::path& folder);
 
+// For a model that does not answer for a whole text: what it does instead, by its architecture. Throws Error
+// (bad_file).
+[[noreturn]] void throw_no_head(const Checkpoint& model);
+
 // Checkpoint::open(), which has no reader of TensorFlow's and throws Unknown for them, with one.
 [[nodiscard]] Checkpoint open_checkpoint(const std::string& model, const OpenOptions& options,
                                          TensorFlowReader read_tensorflow);

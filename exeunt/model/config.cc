@@ -311,12 +311,6 @@ std::optional<ExitLayerFields> read_exit_layers(JsonObject& fields) {
   return out;
 }
 
-std::string first_architecture(JsonObject& fields) {
-  const Json* list = fields.find("architectures");
-  if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string()) return {};
-  return list->front().get<std::string>();
-}
-
 // What the family's own head is, as far as its configuration says.
 void read_head(JsonObject& fields, const FamilyRow& row, HeadHints& heads) {
   heads.pooler = row.pooler;
@@ -394,6 +388,12 @@ void add_sizes(OrderedJson& out, const ModelSpec& spec) {
 }
 
 }  // namespace
+
+std::string first_architecture(JsonObject& fields) {
+  const Json* list = fields.find("architectures");
+  if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string()) return {};
+  return list->front().get<std::string>();
+}
 
 ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess) {
   JsonObject fields(value, where);

@@ -61,4 +61,7 @@ struct ModelConfig {
 [[nodiscard]] OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits,
                                               std::string_view architecture, DType dtype);
 
+// The first of `architectures` in config.json, or empty.
+[[nodiscard]] std::string first_architecture(JsonObject& fields);
+
 }  // namespace exeunt

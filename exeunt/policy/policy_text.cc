@@ -38,7 +38,12 @@ Rule rule_named(std::string_view name, const PolicySource& source) {
     if (kRules[i].name == name) return Rule{static_cast<uint8_t>(i)};
     known.emplace_back(kRules[i].name);
   }
-  source.fail(fmt::format("unknown rule '{}'", name.substr(0, 64)), suggestion(name, known));
+  const size_t equals = name.find('=');
+  const bool known_before =
+      equals != std::string_view::npos && std::find(known.begin(), known.end(), name.substr(0, equals)) != known.end();
+  source.fail(fmt::format("unknown rule '{}'", name.substr(0, 64)),
+              known_before ? fmt::format("did you mean '{}:{}'?", name.substr(0, equals), name.substr(equals + 1))
+                           : suggestion(name, known));
 }
 
 float word_value(std::string_view text, const ParamInfo& param, const PolicySource& source) {

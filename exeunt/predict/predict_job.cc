@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/predict/predict_job.h"
 
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -109,7 +110,8 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
   // Held back until the first answer, so that a bad file prints nothing.
   std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
   Progress progress("predict", source.size(), observer.progress);
-  int64_t answered = 0, shown = 0;
+  int64_t answered = 0, done = 0;
+  std::deque<std::pair<int64_t, int64_t>> read;  // rows without an answer yet, and where the file was read to then
   PredictSummary summary{.layers = classifier.checkpoint().spec().layers,
                          .max_length = classifier.encode_options().max_length};
   summary.counts = predict(
@@ -123,15 +125,18 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
                            observer.notice(fmt::format(
                                "{}: looks like the header of a table; --format csv or tsv reads one", row.place));
                          }
+                         if (more && source.stream) read.emplace_back(row.index, source.stream->bytes_read());
                          return more;
                        },
                    .answered =
                        [&](const Prediction& text) {
                          sink(std::exchange(head, {}) + lines.line(text));
                          ++answered;
-                         const int64_t done = source.stream ? source.stream->bytes_read() : answered;
-                         progress.advance(source.size() > 0 ? done - shown : 1, fmt::format("{} texts", answered));
-                         shown = done;
+                         const int64_t before = done;
+                         for (; !read.empty() && read.front().first <= text.index; read.pop_front())
+                           done = read.front().second;
+                         const bool by_bytes = source.stream && source.size() > 0;
+                         progress.advance(by_bytes ? done - before : 1, fmt::format("{} texts", answered));
                        }});
   sink(head);
   if (job.shard) sink(shard_last_line(summary.counts.rows, source.sha256()));

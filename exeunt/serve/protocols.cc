@@ -85,6 +85,8 @@ void refuse_pairs(const JobRules& rules, std::string_view two_texts) {
 // The options that the routes of text-embeddings-inference and our own share: how to cut a text that is too long, what
 // to give as scores, and "exit".
 void read_options(JsonObject& fields, const JobRules& rules, Job& job) {
+  // A value that has a known range is answered as it is; one without is a reranker's logit, and its sigmoid the score.
+  if (rules.model.range && job.shape != Shape::rerank) job.scoring = Scoring::logits;
   job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
   if (const Json* direction = fields.find("truncation_direction")) {
     if (*direction != "Left" && *direction != "Right") {
@@ -177,6 +179,9 @@ Scoring scoring_named(const Json& name) {
 void read_parameters(const Json& value, Job& job) {
   if (value.is_null()) return;
   JsonObject fields(value, "parameters");
+  if (fields.has("candidate_labels"))
+    throw invalid("parameters: field 'candidate_labels': the model has labels of its own, want none",
+                  "for zero-shot labels, send pairs of the text and a hypothesis to a model of entailment");
   if (const Json* top = fields.find("top_k")) {
     if (!top->is_number_integer() || *top < 1) fields.fail("top_k", glimpse(*top), "a number from 1");
     job.top = top->get<size_t>();

@@ -85,7 +85,7 @@ ModelFacts facts_of(const Checkpoint& model, const ServerOptions& options, int m
   facts.max_tokens = max_length;
   facts.vocabulary = model.spec().vocab;
   facts.segments = model.spec().segments;
-  facts.texts = trained_texts(model.folder());
+  facts.texts = texts_per_row(model.folder());
   return facts;
 }
 

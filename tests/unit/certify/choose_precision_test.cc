@@ -76,7 +76,7 @@ TEST(ChoosePrecision, TakesTheFastestWithinMaxDrop) {
   made.changes[Precision::int8] = 0.2;  // more than may be lost, even at full depth
   const PrecisionChoice other = made.choose({kBf16, kInt8});
   EXPECT_EQ(other.chosen().setting, kBf16);
-  EXPECT_TRUE(std::isinf(other.trials[2].milliseconds));
+  EXPECT_TRUE(std::isinf(other.trials[2].expected_ms));
 }
 
 TEST(ChoosePrecision, StaysInFp32WhereNothingIsGained) {
@@ -88,13 +88,22 @@ TEST(ChoosePrecision, StaysInFp32WhereNothingIsGained) {
   EXPECT_EQ(choice.fit.logits, made.fp32.logits);
 }
 
-TEST(ChoosePrecision, StaysInFp32WhereOneChangedAnswerWouldFailTheTest) {
+TEST(ChoosePrecision, WeighsTheChanceToFailAgainstWhatRunsThen) {
   Made made;
   made.fp32 = random_trace({.rows = 24, .exits = 4, .classes = 3});
   made.certify_rows = 72;  // 5 % is certified only without a loss
-  made.changes = {{Precision::int8, 0}};
-  made.layer_ms = {{Precision::fp32, 4}, {Precision::int8, 1}};
-  EXPECT_EQ(made.choose({kInt8}).chosen().setting, PrecisionSetting{});
+  made.changes = {{Precision::bf16, 0}, {Precision::int8, 0}};
+  made.layer_ms = {{Precision::fp32, 4}, {Precision::bf16, 3}, {Precision::int8, 1}};
+  double no_loss = 1;  // of 72 after none of 24: each row in turn, given those before
+  for (int row = 0; row < 72; ++row) no_loss *= (24.5 + row) / (25 + row);
+  const PrecisionChoice fast = made.choose({kBf16, kInt8});
+  EXPECT_EQ(fast.chosen().setting, kInt8);
+  EXPECT_NEAR(fast.chosen().chance, no_loss, 1e-9);
+  const double bf16_full = no_loss * 3 + (1 - no_loss) * 4;
+  EXPECT_NEAR(fast.chosen().expected_ms, no_loss * fast.chosen().milliseconds + (1 - no_loss) * bf16_full, 1e-9);
+
+  made.layer_ms[Precision::int8] = 3.7;
+  EXPECT_EQ(made.choose({kInt8}).chosen().setting, PrecisionSetting{}) << "gains too little to be worth the risk";
   made.certify_rows = 1000;
   EXPECT_EQ(made.choose({kInt8}).chosen().setting, kInt8);
 }
@@ -160,23 +169,25 @@ class RefutedChoice : public ::testing::Test {
     ::setenv("XDG_STATE_HOME", scratch_.path().c_str(), 1);
     observer_.notice = [this](const std::string& text) { said_.push_back(text); };
   }
-  // The parts of `rows` texts in fp32, and as int8 would answer them: otherwise for this share of them.
-  [[nodiscard]] CertifiedChoice certify(size_t rows, double changed) {
+  // The parts of `rows` texts in fp32, and as int8 would answer them: otherwise for this share of them. With bf16
+  // tested before it, if that has a share.
+  [[nodiscard]] CertifiedChoice certify(size_t rows, double changed, std::optional<double> by_bf16 = {}) {
     const CalibrationData fp32 = split_for_calibration(random_trace({.rows = rows, .exits = 4, .classes = 3}), 1);
-    const auto with_reference = [&](double share) {
+    const auto with_reference = [&](double share, std::string_view precision) {
       CalibrationData data = fp32;
       uint32_t seed = 7;
       for (ExitTrace* part : {&data.fit, &data.certify, &data.report}) {
         const ExitTrace exact = *part;
         *part = disturbed(exact, share, ++seed);
-        part->info.precision = share > 0 ? "int8" : "fp32";
+        part->info.precision = precision;
         set_reference(*part, exact);
       }
       return data;
     };
-    return certify_choice(
-        kInt8, with_reference(changed), [&] { return with_reference(0); },
-        {.max_drops = {0.05}, .families = {"entropy"}}, observer_);
+    std::vector<CertifyStep> steps{{{}, [&] { return with_reference(0, "fp32"); }}};
+    if (by_bf16) steps.push_back({kBf16, [&] { return with_reference(*by_bf16, "bf16"); }});
+    steps.push_back({kInt8, [&] { return with_reference(changed, "int8"); }});
+    return certify_choice(steps, {.max_drops = {0.05}, .families = {"entropy"}}, observer_);
   }
 
   Scratch scratch_;
@@ -199,7 +210,23 @@ TEST_F(RefutedChoice, FallsBackToFp32WithTheDeltaOfAnotherTry) {
   EXPECT_EQ(choice.calibration.entry.certificate->reference, LossReference::fp32);
   EXPECT_NE(choice.calibration.entry.policy, PolicySpec{}) << "exits pass a second test on this many rows";
   ASSERT_EQ(said_.size(), 1U);
-  EXPECT_THAT(said_[0], testing::HasSubstr("int8 was chosen, but even at full depth it does not keep 5 %"));
+  EXPECT_THAT(said_[0], testing::HasSubstr("int8 was chosen, but int8 at full depth does not keep 5 %"));
+  EXPECT_THAT(said_[0], testing::HasSubstr("fp32 is certified instead"));
+}
+
+TEST_F(RefutedChoice, FallsBackToFullDepthInThePrecisionTestedBefore) {
+  const CertifiedChoice choice = certify(150, 0.3, 0);
+  EXPECT_EQ(choice.setting, kBf16) << "which passed on the same rows, though they are too few for a second try";
+  EXPECT_EQ(choice.data.certify.info.precision, "bf16");
+  EXPECT_EQ(choice.calibration.entry.policy, PolicySpec{});
+  EXPECT_EQ(choice.calibration.entry.certificate->reference, LossReference::fp32);
+}
+
+TEST_F(RefutedChoice, EndsWhereAWiderPrecisionFails) {
+  const CertifiedChoice choice = certify(2000, 0, 0.3);
+  EXPECT_EQ(choice.setting, PrecisionSetting{}) << "int8 would pass, but its turn does not come";
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_THAT(said_[0], testing::HasSubstr("int8 was chosen, but bf16 at full depth does not keep 5 %"));
 }
 
 TEST_F(RefutedChoice, FallsBackToFullDepthWhereRowsAreTooFewForAnotherTry) {

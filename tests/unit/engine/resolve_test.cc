@@ -151,7 +151,7 @@ TEST(Resolve, OtherWeightsOrPrecisionsRunAtFullDepthOrFail) {
   EXPECT_THAT(error_of([&] { (void)folder.run({.policy = named}); }).what(), HasSubstr("made for other weights"));
 }
 
-TEST(Resolve, MaxLengthComesFromCertificateThenTrainingThenDefault) {
+TEST(Resolve, MaxLengthComesFromCertificateThenTrainingThenModel) {
   CertifiedFolder folder;
   EXPECT_EQ(folder.run({.max_length = 20}).max_length, 20);
   EXPECT_EQ(folder.run({.max_length = 1000}).max_length, 64);  // positions of the model
@@ -163,7 +163,35 @@ TEST(Resolve, MaxLengthComesFromCertificateThenTrainingThenDefault) {
   EXPECT_EQ(folder.run().max_length, 32);
   EXPECT_EQ(folder.run({.precision = Precision::int8}).max_length, 32);
   std::filesystem::remove(folder.path / "recipe.json");
-  EXPECT_EQ(folder.run().max_length, std::min(kDefaultMaxLength, 64));
+  EXPECT_EQ(folder.run().max_length, 64) << "the positions of the model";
+  (void)folder.scratch.write("model/tokenizer_config.json", R"({"model_max_length": 40})");
+  EXPECT_EQ(folder.run().max_length, 40);
+  (void)folder.scratch.write("model/tokenizer_config.json", R"({"model_max_length": 1e30})");
+  EXPECT_EQ(folder.run().max_length, 64) << "what transformers writes where a tokenizer has no limit";
+  (void)folder.scratch.write("model/attach.json", R"({"max_length": 24, "texts_per_row": 1})");
+  EXPECT_EQ(folder.run().max_length, 24);
+}
+
+TEST(Resolve, TextsPerRowComeFromAttachOrTraining) {
+  CertifiedFolder folder;
+  EXPECT_EQ(texts_per_row(folder.path), 0);
+  (void)folder.scratch.write("model/recipe.json", R"({"name": "x", "run": {"texts": 2}})");
+  EXPECT_EQ(texts_per_row(folder.path), 2);
+  (void)folder.scratch.write("model/attach.json", R"({"max_length": 24, "texts_per_row": 1})");
+  EXPECT_EQ(texts_per_row(folder.path), 1);
+}
+
+// A text of a policy leaves out temperatures: those of another precision are better than none.
+TEST(Resolve, PolicyTextMeansTheSameInEveryPrecision) {
+  CertifiedFolder folder;
+  const PolicySpec stored = folder.run({.policy = "entropy:0.2"}).policy;
+  const Resolved other = folder.run({.policy = "entropy:0.2", .precision = Precision::int8});
+  EXPECT_EQ(other.policy.temperature, stored.temperature);
+  EXPECT_EQ(other.policy.exits, stored.exits);
+  EXPECT_FALSE(other.certificate);
+  ASSERT_EQ(other.notices.size(), 1U);
+  EXPECT_THAT(other.notices[0],
+              HasSubstr("no entry for int8; entropy:0.2 runs with the temperatures that were fitted in fp32"));
 }
 
 // A replay runs under the conditions of its trace.
