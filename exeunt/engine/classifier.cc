@@ -30,7 +30,7 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
   notices_.insert(notices_.end(), resolved_.notices.begin(), resolved_.notices.end());
   engine_ = std::make_unique<Engine>(checkpoint_, engine_options(resolved_, options.engine));
   policy_ = engine_->bind(resolved_.policy, resolved_.exit_rates);
-  texts_ = trained_texts(checkpoint_.folder());
+  texts_ = texts_per_row(checkpoint_.folder());
 }
 
 EncodeOptions Classifier::encode_options() const noexcept {

@@ -74,7 +74,7 @@ class Classifier {
   std::vector<std::string> notices_ = {};
   std::unique_ptr<Engine> engine_;
   std::shared_ptr<const BoundPolicy> policy_ = {};
-  int texts_ = 0;  // as trained_texts()
+  int texts_ = 0;  // as texts_per_row()
 };
 
 }  // namespace exeunt
