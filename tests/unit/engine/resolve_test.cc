@@ -164,12 +164,23 @@ TEST(Resolve, MaxLengthComesFromCertificateThenTrainingThenModel) {
   EXPECT_EQ(folder.run({.precision = Precision::int8}).max_length, 32);
   std::filesystem::remove(folder.path / "recipe.json");
   EXPECT_EQ(folder.run().max_length, 64) << "the positions of the model";
-  (void)folder.scratch.write("model/tokenizer_config.json", R"({"model_max_length": 40})");
-  EXPECT_EQ(folder.run().max_length, 40);
-  (void)folder.scratch.write("model/tokenizer_config.json", R"({"model_max_length": 1e30})");
-  EXPECT_EQ(folder.run().max_length, 64) << "what transformers writes where a tokenizer has no limit";
   (void)folder.scratch.write("model/attach.json", R"({"max_length": 24, "texts_per_row": 1})");
   EXPECT_EQ(folder.run().max_length, 24);
+}
+
+TEST(Resolve, MaxLengthOfImportedModelIsItsTokenizersLimit) {
+  const Scratch scratch(quick_parent());
+  const std::filesystem::path path = scratch.path() / "model";
+  std::filesystem::copy(kImported, path);
+  const auto with = [&](const char* config) {
+    (void)scratch.write("model/tokenizer_config.json", config);
+    return resolve(Checkpoint::open(path), {}).max_length;
+  };
+  EXPECT_EQ(with(R"({"model_max_length": 40})"), 40);
+  EXPECT_EQ(with(R"({"model_max_length": 1e30})"), 64) << "as transformers writes it where a tokenizer has no limit";
+  EXPECT_EQ(with(R"({"model_max_length": 1000000000000000019884624838656})"), 64);
+  EXPECT_EQ(with(R"({"model_max_length": -3})"), 64);
+  EXPECT_EQ(with("{}"), 64);
 }
 
 TEST(Resolve, TextsPerRowComeFromAttachOrTraining) {
