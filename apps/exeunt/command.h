@@ -35,6 +35,8 @@ struct Extensions {
   PolicySpec (*policy_of_keys)(const std::vector<std::string>& words, const Checkpoint& model,
                                const PolicyEntry* entry) = nullptr;
   const char* keys_help = "";
+  // `data check` of a folder: prints the report if it is a benchmark's, else returns false.
+  bool (*check_folder)(const Common& common, const std::string& folder) = nullptr;
 };
 
 // The command line as declared so far, and what to run once it has been parsed. Parsing only fills the verbs' options:
@@ -91,7 +93,6 @@ void add_prepare(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_eval(CommandLine& line);
 void add_sweep(CommandLine& line);
-void add_recommend(CommandLine& line);
 void add_calibrate(CommandLine& line);
 void add_policy(CommandLine& line);
 void add_predict(CommandLine& line);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt data check`: what files hold, a task's or the user's own, and what is wrong or odd about them.
+// `exeunt data check`: the content of the user's files, and what is wrong or odd about them.
 #include <filesystem>
 #include <memory>
 
@@ -7,7 +7,7 @@
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/data/check_data.h"
+#include "apps/exeunt/program.h"
 #include "exeunt/data/features.h"
 #include "exeunt/data/inspect.h"
 #include "exeunt/model/checkpoint.h"
@@ -15,90 +15,6 @@
 
 namespace exeunt::apps {
 namespace {
-
-OrderedJson as_json(const SplitReport& split) {
-  OrderedJson out;
-  out["split"] = std::string(name_of(split.split));
-  out["file"] = split.path.string();
-  out["state"] = std::string(name_of(split.state));
-  out["rows"] = split.rows;
-  out["expected_rows"] = split.expected;
-  out["skipped_rows"] = split.skipped;
-  out["columns"] = split.columns;
-  out["label_counts"] = split.label_counts;
-  out["notices"] = split.notices;
-  out["problems"] = split.problems;
-  out["problem_count"] = split.problem_count;
-  out["sha256"] = split.sha256;
-  return out;
-}
-
-OrderedJson as_json(const DataReport& report) {
-  OrderedJson out;
-  out["tasks"] = OrderedJson::array();
-  for (const TaskReport& task : report.tasks) {
-    OrderedJson row;
-    row["task"] = std::string(task.task->name);
-    row["suite"] = std::string(name_of(task.task->suite));
-    row["folder"] = task.folder.string();
-    row["state"] = std::string(name_of(task.state()));
-    row["missing"] = task.missing;
-    row["splits"] = OrderedJson::array();
-    for (const SplitReport& split : task.splits) row["splits"].push_back(as_json(split));
-    out["tasks"].push_back(std::move(row));
-  }
-  out["broken"] = report.broken();
-  return out;
-}
-
-// "0: 428, 1: 444" for the labels of a task.
-std::string label_text(const Task& task, const SplitReport& split) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < split.label_counts.size(); ++i) {
-    parts.push_back(fmt::format("{}: {}", task.labels.at(i), split.label_counts[i]));
-  }
-  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
-}
-
-void print_problems(const std::vector<std::string>& problems, int64_t count, const std::string& where) {
-  for (const std::string& problem : problems) fmt::print("{}\n", problem);
-  const auto unlisted = count - static_cast<int64_t>(problems.size());
-  if (unlisted > 0) fmt::print("{}: {} more problems\n", where, unlisted);
-}
-
-void print_report(const DataReport& report) {
-  std::vector<std::vector<std::string>> rows;
-  for (const TaskReport& task : report.tasks) {
-    for (const SplitReport& split : task.splits) {
-      rows.push_back({std::string(task.task->name), split.path.filename().string(), fmt::format("{}", split.rows),
-                      fmt::format("{}", split.expected), std::string(name_of(split.state)),
-                      label_text(*task.task, split)});
-    }
-    for (const std::string& name : task.missing) {
-      rows.push_back({std::string(task.task->name), name, "0", "", "missing", ""});
-    }
-  }
-  print_table({"task", "file", "rows", "of", "state", "labels"}, rows);
-  for (const TaskReport& task : report.tasks) {
-    for (const SplitReport& split : task.splits) {
-      print_problems(split.problems, split.problem_count, split.path.string());
-    }
-  }
-}
-
-void check_tasks(const Common& common, const DataReport& report, const std::string& folder) {
-  common.json ? print_json(as_json(report)) : print_report(report);
-  for (const TaskReport& task : report.tasks) {
-    for (const SplitReport& split : task.splits) {
-      for (const std::string& text : split.notices) notice(common, text);
-    }
-  }
-  finish_output();
-  if (report.broken()) {
-    throw Error(Code::bad_file, fmt::format("{}: some files are broken", folder),
-                "the lines above say where; download them again");
-  }
-}
 
 struct CheckFlags : ColumnFlags {
   std::vector<std::string> paths;
@@ -240,13 +156,14 @@ void check_own(const Common& common, const CheckFlags& flags) {
               "the lines above say where; --skip-bad leaves such rows out");
 }
 
-void run_check(const Common& common, const CheckFlags& flags) {
+// A folder may be a benchmark's, which only the lab knows.
+void run_check(const CommandLine& line, const CheckFlags& flags) {
   std::error_code ignored;
   if (flags.paths.size() == 1 && std::filesystem::is_directory(flags.paths.front(), ignored)) {
-    const DataReport report = check_data(flags.paths.front());
-    if (!report.tasks.empty()) return check_tasks(common, report, flags.paths.front());
+    become_lab(line.argv);
+    if (line.more.check_folder != nullptr && line.more.check_folder(line.common, flags.paths.front())) return;
   }
-  check_own(common, flags);
+  check_own(line.common, flags);
 }
 
 }  // namespace
@@ -254,14 +171,14 @@ void run_check(const Common& common, const CheckFlags& flags) {
 void add_data(CommandLine& line) {
   CLI::App* data = line.app.add_subcommand("data", "Inspect datasets");
   data->require_subcommand(1);
-  CommandLine inner{*data, line.common, line.chosen};
+  CommandLine inner{*data, line.common, line.chosen, line.more, line.argv};
   const auto flags = std::make_shared<CheckFlags>();
   CLI::App* verb =
       add_verb(inner, "check", "Check rows, columns and labels of your own files, or of GLUE and ELUE folders",
                {"exeunt data check my.csv --text-column body --label-column topic",
                 "exeunt data check train.csv test.csv --model models/minilm", "exeunt data check glue_data",
                 "exeunt data check glue_data/RTE --json"},
-               [flags, &common = line.common] { run_check(common, *flags); });
+               [flags, inner] { run_check(inner, *flags); });
   verb->add_option(
           "DATA", flags->paths,
           "Your files, the one to train on first: CSV, TSV or JSONL, also .gz, or a folder; or a task's folder, "

@@ -89,7 +89,7 @@ void add_precision_flags(CLI::App& verb, MeasureOptions& options) {
 
 void add_new_rows_flag(CLI::App& verb, MeasureOptions& options) {
   verb.add_flag("--strict-new", options.strict_new,
-                "Also leave out texts that contain one the model learned, or are part of one");
+                "Also leave out texts that contain a training text of the model, or are part of one");
 }
 
 void add_profile_flag(CLI::App& verb, MeasureOptions& options) {

@@ -129,4 +129,10 @@ std::string percent(double share) {
   return fmt::format("{:.2f}", 100 * share);
 }
 
+void print_problems(const std::vector<std::string>& problems, int64_t count, const std::string& where) {
+  for (const std::string& problem : problems) fmt::print("{}\n", terminal_text(problem));
+  const auto unlisted = count - static_cast<int64_t>(problems.size());
+  if (unlisted > 0) fmt::print("{}: {} more problems\n", where, unlisted);
+}
+
 }  // namespace exeunt::apps

@@ -2,6 +2,7 @@
 // Output of the command: results on stdout, messages on stderr, colour only on a terminal that supports it.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -41,6 +42,9 @@ void notice_pairs(const Common& common, const std::vector<std::pair<std::string,
 
 // A table with aligned columns; numbers (cells that start with a digit, '-' or '.') are right-aligned.
 void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows);
+
+// The problems of a file, and how many of its `count` are not among them.
+void print_problems(const std::vector<std::string>& problems, int64_t count, const std::string& where);
 
 // 33212160 → "33.2 M"; 1863843840 → "1.86 G".
 [[nodiscard]] std::string short_count(double value);

@@ -10,8 +10,8 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/certify/losses.h"
+#include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
-#include "exeunt/certify/uncertainty.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
 
@@ -33,7 +33,7 @@ struct Settled {
 
   [[nodiscard]] RiskTest test(double max_drop) const { return {loss, method, max_drop, delta}; }
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
-  // What a test of a part's rows needs to know of them beside their losses.
+  // What the test of a part needs besides the losses of its rows.
   [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const;
 };
 
@@ -47,7 +47,7 @@ int most_repeats(const CalibrationData& data) {
 
 Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   const auto refuse = [](const std::string& why) { throw Error(Code::usage, why); };
-  if (plan.max_drops.empty()) refuse("no budget: say how much may be lost, as in --max-drop 1%");
+  if (plan.max_drops.empty()) refuse("no maximum drop, want for example --max-drop 1%");
   for (size_t i = 0; i < plan.max_drops.size(); ++i) {
     if (!(plan.max_drops[i] >= kLeastMaxDrop && plan.max_drops[i] < 1))
       refuse(fmt::format("budget: got {}, want a share from {} to below 1", plan.max_drops[i], kLeastMaxDrop));
@@ -116,7 +116,7 @@ struct Choice {
   std::vector<FamilyTrial> trials;
 };
 
-// The family that should be cheapest once certified, judged on the fit part as if its losses were those to come.
+// The family that should be cheapest once certified, estimated on the fit part as if its losses were those to come.
 Choice choose_family(const Settled& settled, const FamilyScope& scope, LossMeter& fit, int64_t certify_rows) {
   const CalibrationPlan& plan = settled.plan;
   const Sample sample = settled.sample(settled.data.fit, settled.data.fit_rows);
@@ -146,7 +146,7 @@ Choice choose_family(const Settled& settled, const FamilyScope& scope, LossMeter
   return choice;
 }
 
-// Full depth, then the points of an entry from safest to boldest.
+// Full depth, then the points of an entry from most conservative to most aggressive.
 Choice points_of(const PolicyEntry& entry, LossMeter& fit) {
   Choice choice;
   const auto add = [&](const PolicySpec& rule) {

@@ -12,7 +12,6 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/secret_hash.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/data/check_data.h"
 #include "exeunt/data/gold_reader.h"
 #include "exeunt/data/rows.h"
 

@@ -44,6 +44,9 @@ struct DataFacts {
 enum class DataUse { learn, measure };
 [[nodiscard]] std::vector<std::string> warnings_of(const DataFacts& facts, const Dataset& data, DataUse use);
 
+// Problems kept per file; the rest are only counted.
+inline constexpr size_t kMaxProblems = 20;
+
 struct UserReport {
   Dataset data;
   DataFacts facts;

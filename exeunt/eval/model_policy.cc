@@ -8,8 +8,6 @@
 #include "exeunt/base/version.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/promise.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -39,13 +37,6 @@ PolicyFile policies_at(const fs::path& path, const std::string& weights, const s
     if (file.weights == weights) return file;
   }
   return {.weights = weights, .default_precision = default_precision, .entries = {}};
-}
-
-std::string promise_at(const fs::path& path, const TraceInfo& info) {
-  const PolicyFile file = policies_at(path, info.weights, info.precision);
-  const PolicyEntry* entry = file.find(info.engine, info.precision);
-  if (entry == nullptr || !entry->certificate || entry->device != device_of(info.engine)) return {};
-  return fmt::format("{}: {}", str(entry->policy), promise_of(*entry));
 }
 
 void require_policy_precision(const ExitTrace& trace) {

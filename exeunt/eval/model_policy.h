@@ -11,7 +11,7 @@
 
 namespace exeunt {
 
-// What a measured model runs: resolve_replay() for its trace, with its notices told.
+// What a measured model runs: resolve_replay() for its trace; its notices go to the observer.
 [[nodiscard]] ResolvedPolicy resolve_measured(const Measured& measured, const RunRequest& request,
                                               const Observer& observer);
 
@@ -23,10 +23,7 @@ namespace exeunt {
 [[nodiscard]] PolicyFile policies_at(const std::filesystem::path& path, const std::string& weights,
                                      const std::string& default_precision);
 
-// The certified policy at `path` that an entry made from such a trace would replace, and its promise; empty = none.
-[[nodiscard]] std::string promise_at(const std::filesystem::path& path, const TraceInfo& info);
-
-// Refuses, before anything is chosen, a trace whose precision no policy file knows.
+// Rejects, before anything is chosen, a trace whose precision a policy file cannot name.
 void require_policy_precision(const ExitTrace& trace);
 
 // Puts an entry made from `measured` into the file at `path`, which `lock` holds, keeping those of other precisions;

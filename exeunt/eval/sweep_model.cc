@@ -115,8 +115,4 @@ OrderedJson checkpoints_json(std::span<const Swept> all) {
   return out;
 }
 
-std::string plain_task(const ExitTrace& trace) {
-  return trace.info.task.substr(trace.info.task.find('/') + 1);
-}
-
 }  // namespace exeunt

@@ -39,7 +39,4 @@ void measure_times(const MeasureOptions& options, Swept& swept, const Observer& 
 void mark_best(std::span<Swept> all, Metric primary);
 [[nodiscard]] OrderedJson checkpoints_json(std::span<const Swept> all);
 
-// "SST-2" of "elue/SST-2".
-[[nodiscard]] std::string plain_task(const ExitTrace& trace);
-
 }  // namespace exeunt

@@ -50,7 +50,8 @@ Extensions lab_extensions() {
   return {.read_tensorflow = read_tf_model,
           .add_score_flags = add_compat_flag,
           .policy_of_keys = policy_of_keys,
-          .keys_help = "; or ELBERT's keys: thres_name=, exit_thres=, cnt_thres=, margin=, range_tmp="};
+          .keys_help = "; or ELBERT's keys: thres_name=, exit_thres=, cnt_thres=, margin=, range_tmp=",
+          .check_folder = check_task_folder};
 }
 
 void add_lab_verbs(CommandLine& line) {
@@ -58,11 +59,13 @@ void add_lab_verbs(CommandLine& line) {
   replace(line, "sweep", add_lab_sweep);
   replace(line, "trace", add_lab_trace);
   add_auto_flags(*line.app.get_subcommand("train"));
+  add_recommend(line);
   add_report(line);
   add_submit(line);
   add_reproduce(line);
   add_pretrain_verb(line, [](const PretrainFlags&) {});
   add_tensorboard(line);
+  line.app.get_subcommand("recommend")->group("More verbs");
   for (const char* name : {"report", "submit", "reproduce", "pretrain", "tensorboard"})
     line.app.get_subcommand(name)->group("Papers and benchmarks");
 }

@@ -72,4 +72,9 @@ struct ElueOutcome {
 // six are there. Throws Error.
 std::optional<double> keep_elue_score(const std::filesystem::path& path, const std::string& task, double score);
 
+// "SST-2" of "elue/SST-2".
+[[nodiscard]] inline std::string plain_task(const ExitTrace& trace) {
+  return trace.info.task.substr(trace.info.task.find('/') + 1);
+}
+
 }  // namespace exeunt

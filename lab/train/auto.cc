@@ -11,12 +11,12 @@
 
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/data_flags.h"
-#include "apps/exeunt/goal_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/policy/policy_text.h"
+#include "lab/cli/goal_flags.h"
 #include "lab/train/compare.h"
 
 namespace exeunt::apps {

@@ -8,12 +8,12 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/certify/recommend.h"
 #include "exeunt/eval/model_card.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/policy/policy_file.h"
 #include "exeunt/train/run_files.h"
+#include "lab/choose/recommend.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "exeunt/certify/recommend.h"
 #include "exeunt/train/run.h"
 #include "exeunt/train/stage_plan.h"
+#include "lab/choose/recommend.h"
 
 namespace exeunt {
 

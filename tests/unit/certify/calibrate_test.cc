@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::IsSupersetOf;
 using testing::Not;
 
-TEST(Candidates, GoFromFullDepthToTheBoldest) {
+TEST(Candidates, AreOrderedFromFullDepthToMostAggressive) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   LossMeter fit(trace, RiskLoss::disagreement, {});
   for (const char* family : {"entropy", "confidence", "margin", "patience", "pcee", "divergence", "vote", "window"}) {
@@ -49,7 +49,7 @@ size_t digits_in(std::string text) {
   return first == std::string::npos ? 0 : text.size() - first;
 }
 
-TEST(Candidates, AreNumbersThatPeopleCanRead) {
+TEST(Candidates, AreRoundedNumbers) {
   for (const RuleInfo& rule : kRules) {
     const bool from_one = rule.name == "confidence" || rule.name == "margin";  // 0.999986 has its digits behind nines
     for (const int classes : {1, 2, 3, 7}) {
@@ -68,7 +68,7 @@ TEST(Candidates, AreNumbersThatPeopleCanRead) {
   }
 }
 
-TEST(Candidates, ComeFromFamiliesThatSuitTheModel) {
+TEST(Candidates, ComeFromFamiliesOfTheModel) {
   const ExitSites two{{1, 2}, 2}, three{{1, 2}, 3}, headed{{1, 2}, 2, Problem::classification, true},
       number{{1, 2}, 1, Problem::regression};
   EXPECT_THAT(families_for(two, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote"));
@@ -85,7 +85,7 @@ TEST(Candidates, ComeFromFamiliesThatSuitTheModel) {
 }
 
 // A rule that says it repeats another does: in the order that entropy gives any texts, it leaves none out of turn.
-TEST(Candidates, OfEquivalentRulesLeaveTheSameTexts) {
+TEST(Candidates, OfEquivalentRulesExitTheSameTexts) {
   for (const int classes : {2, 3}) {
     const ExitTrace trace = random_trace({.rows = 300, .exits = 1, .classes = classes});
     for (const RuleInfo& rule : kRules) {
@@ -109,7 +109,7 @@ TEST(Candidates, OfEquivalentRulesLeaveTheSameTexts) {
   }
 }
 
-TEST(Candidates, OfAnUnknownFamilyNameTheNearest) {
+TEST(Candidates, RejectUnknownFamilyWithSuggestion) {
   const ExitTrace trace = random_trace({});
   LossMeter fit(trace, RiskLoss::disagreement, {});
   EXPECT_EQ(error_of([&] {
@@ -208,7 +208,7 @@ TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
 }
 
 // What is expected of a family on the fit part is about what its certificate then comes to, whatever the loss.
-TEST(Calibrate, ExpectsAboutWhatItThenCertifies) {
+TEST(Calibrate, ExpectedCostIsCloseToCertifiedCost) {
   const Separation cases[] = {
       {"sst2-exeunt.held", {.max_drops = {0.02}}},
       {"mnli-exeunt.held", {.max_drops = {0.05}}},
@@ -232,7 +232,7 @@ TEST(Calibrate, ExpectsAboutWhatItThenCertifies) {
   }
 }
 
-TEST(Calibrate, ServesOtherLossesAndMethods) {
+TEST(Calibrate, SupportsOtherLossesAndMethods) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("mnli-exeunt.held")), 42);
   for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop}) {
     for (const RiskMethod method : {RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
@@ -246,7 +246,7 @@ TEST(Calibrate, ServesOtherLossesAndMethods) {
   }
 }
 
-TEST(Calibrate, ServesARegression) {
+TEST(Calibrate, SupportsRegression) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("stsb-exeunt.dev")), 42);
   const Calibration result = calibrate(data, {.max_drops = {0.05}, .range = {{0, 5}}});
   EXPECT_EQ(result.entry.certificate->loss, RiskLoss::abs_diff);
@@ -264,7 +264,7 @@ TEST(Calibrate, NeedsNoLabels) {
 }
 
 // Exits decide by agreement with full depth, so that labels make no difference to what is certified; they do to scores.
-TEST(Calibrate, LabelsDecideNothing) {
+TEST(Calibrate, ResultDoesNotDependOnLabels) {
   ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
   const Calibration labelled = calibrate(split_for_calibration(trace, 42), {.max_drops = {0.02}});
   std::fill(trace.gold.begin(), trace.gold.end(), NAN);
@@ -300,7 +300,7 @@ TEST(Calibrate, CertifiesEveryLabelOfMnli) {
   }
 }
 
-TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
+TEST(Calibrate, SupportsGroupsByLengthAndColumn) {
   ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   CalibrationPlan plan{.max_drops = {0.05}};
   plan.group.by = "length";
@@ -332,7 +332,7 @@ TEST(Calibrate, GroupsComeFromLengthsAndColumns) {
 }
 
 // Numbers that a table of numbers would put into one bucket: whoever made the trace chose them.
-TEST(Calibrate, RowHashesChosenToCollideTakeTimeInProportion) {
+TEST(Calibrate, CollidingRowHashesTakeLinearTime) {
   const auto trace = [](size_t rows) {
     ExitTrace out = random_trace({.rows = rows, .exits = 1, .classes = 2});
     std::unordered_map<uint64_t, size_t> plain;
@@ -375,7 +375,7 @@ TEST(Calibrate, RequestsAreCertifiedOverClusters) {
   EXPECT_EQ(texts.entry.certificate->method, RiskMethod::ltt_binomial);
 }
 
-TEST(Calibrate, LaterTriesGetLessOfDelta) {
+TEST(Calibrate, LaterTriesUseLessOfDelta) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
   double cost = 0;
   for (const int tries : {1, 2, 5}) {
@@ -392,7 +392,7 @@ TEST(Calibrate, LaterTriesGetLessOfDelta) {
               HasSubstr("at 95 % (try 2 on these texts) takes 297 examples"));
 }
 
-TEST(Calibrate, TheCertificateNamesItsConditions) {
+TEST(Calibrate, CertificateStoresItsConditions) {
   ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
   trace.info.max_length = 48;
@@ -418,7 +418,7 @@ TEST(Calibrate, TheCertificateNamesItsConditions) {
 }
 
 // Against fp32, full depth in another precision is a setting like others: it is tested, and may fail.
-TEST(Calibrate, FullDepthItselfMayLoseAgainstTheReference) {
+TEST(Calibrate, FullDepthCanLoseAgainstTheReference) {
   ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   for (size_t row = 0; row < trace.rows; ++row) {
     const std::span<const float> last = trace.at(row, trace.exits - 1);
@@ -434,7 +434,7 @@ TEST(Calibrate, FullDepthItselfMayLoseAgainstTheReference) {
   EXPECT_EQ(try_families(data, 3000, {.max_drops = {0.003}}).front().cost_fraction, INFINITY);
 }
 
-TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
+TEST(Calibrate, UsesOnlyGivenExitsAndFamilies) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
   const Calibration result = calibrate(
       data, {.max_drops = {0.02}, .families = {"patience"}, .exits = {2, 4, 6, 8, 12}, .temperatures = false});
@@ -443,7 +443,7 @@ TEST(Calibrate, KeepsToTheExitsAndFamiliesAskedFor) {
   EXPECT_EQ(result.entry.decision_temperature, std::vector<float>(12, 1.0F));
 }
 
-TEST(Calibrate, NamesTheRowsNeededWhereThereAreTooFew) {
+TEST(Calibrate, RejectsTooFewRowsWithTheNumberNeeded) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("rte-exeunt.dev")), 42);
   const Error error = error_of([&] { (void)calibrate(data, {.max_drops = {0.01}}); });
   EXPECT_EQ(error.code(), Code::failure);
@@ -458,7 +458,7 @@ TEST(Calibrate, NamesTheRowsNeededWhereThereAreTooFew) {
   EXPECT_NO_THROW((void)calibrate(data, {.max_drops = {0.05}}));
 }
 
-TEST(Calibrate, WhereNothingPassesFullDepthIsTheAnswer) {
+TEST(Calibrate, ReturnsFullDepthIfNothingPasses) {
   // Early exits that know nothing: they agree with the last by chance alone.
   ExitTrace trace = random_trace({.rows = 2000, .exits = 3, .classes = 2});
   for (size_t row = 0; row < trace.rows; ++row)
@@ -477,7 +477,7 @@ TEST(Calibrate, RejectsInvalidPlans) {
     EXPECT_EQ(error.code(), Code::usage);
     return std::string(error.what());
   };
-  EXPECT_THAT(refused({.max_drops = {}}), HasSubstr("no budget"));
+  EXPECT_THAT(refused({.max_drops = {}}), HasSubstr("no maximum drop"));
   EXPECT_THAT(refused({.max_drops = {0}}), HasSubstr("want a share from 1e-05 to below 1"));
   EXPECT_THAT(refused({.max_drops = {1}}), HasSubstr("below 1"));
   EXPECT_THAT(refused({.max_drops = {0.02, 0.01}}), HasSubstr("increasing"));
@@ -489,7 +489,7 @@ TEST(Calibrate, RejectsInvalidPlans) {
   EXPECT_THAT(refused({.exits = {1, 9}}), HasSubstr("after layer 9"));
 }
 
-TEST(DeltaOf, IsTheDecimalThatIsMeant) {
+TEST(DeltaOf, IsTheExactDecimal) {
   EXPECT_EQ(delta_of(0.95), 0.05);
   EXPECT_EQ(delta_of(0.99), 0.01);
   EXPECT_EQ(delta_of(0.9), CalibrationPlan{.delta = 0.1}.delta);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "exeunt/certify/shift.h"
+
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "exeunt/certify/risk.h"
-#include "exeunt/certify/uncertainty.h"
 
 namespace exeunt {
 namespace {
 
 // Tables of the chi-square distribution.
-TEST(Shift, TheTailIsThatOfTheTables) {
+TEST(Shift, ChiSquareTailMatchesTables) {
   EXPECT_NEAR(chi_square_tail(3.841459, 1), 0.05, 1e-7);
   EXPECT_NEAR(chi_square_tail(6.634897, 1), 0.01, 1e-7);
   EXPECT_NEAR(chi_square_tail(18.307038, 10), 0.05, 1e-7);
@@ -20,7 +21,7 @@ TEST(Shift, TheTailIsThatOfTheTables) {
   EXPECT_LT(chi_square_tail(1000, 3), 1e-100);
 }
 
-TEST(Shift, SeesOtherSharesAndNamesTheLargestChange) {
+TEST(Shift, DetectsOtherSharesAndReturnsTheLargestChange) {
   const std::vector<int64_t> there{700, 200, 100}, same{350, 100, 50}, other{290, 140, 70};
   EXPECT_NEAR(shift_between(there, same)->p_value, 1, 1e-9);
   const Shift found = *shift_between(there, other);
@@ -41,7 +42,7 @@ TEST(Shift, ReturnsNothingWithoutComparableCounts) {
 }
 
 // Of texts drawn alike, as many alarms as the level says; rare answers do not make more.
-TEST(Shift, RarelyWarnsOfTextsThatAreDrawnAlike) {
+TEST(Shift, HasFewFalsePositivesOnEqualDistributions) {
   std::mt19937 random(7);
   std::discrete_distribution<size_t> draw{40, 30, 20, 5, 2, 1, 1, 0.5, 0.3, 0.2};
   int alarms = 0;

@@ -13,7 +13,7 @@ using testing::Pair;
 
 const Baseline kBaseline{{1000, 60}, {2000, 80}, {4000, 90}};
 
-TEST(Elue, TheBaselineIsJoinedByStraightLines) {
+TEST(Elue, InterpolatesBaselineLinearly) {
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 1000), 60);
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 1500), 70);
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 2000), 80);
@@ -21,7 +21,7 @@ TEST(Elue, TheBaselineIsJoinedByStraightLines) {
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 4000), 90);
 }
 
-TEST(Elue, BeyondItsEndsTheBaselineStaysOrGoesOn) {
+TEST(Elue, ExtrapolatesBaselineAsConstantOrLine) {
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 500), 60);
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 9000), 90);
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 500, Extrapolate::linear), 50);
@@ -44,7 +44,7 @@ TEST(Elue, ScoresAreRoundedHalfUp) {
       << "up, not away from zero";
 }
 
-TEST(Elue, TheAreaDoesNotReward_LeavingPointsOut) {
+TEST(Elue, AreaDoesNotRewardFewerPoints) {
   const std::vector<CostPoint> all{{1000, 65}, {1500, 75}, {2000, 84}, {3000, 88}, {4000, 90}};
   const std::vector<CostPoint> flattering{{2000, 84}};
   EXPECT_GT(elue_score(flattering, kBaseline).score, elue_score(all, kBaseline).score) << "ELUE's own score does";
@@ -66,13 +66,13 @@ TEST(Elue, TheAreaOfTheBaselineAgainstAConstantIsArithmetic) {
   EXPECT_NEAR(elue_score(std::vector<CostPoint>{{900, 100}}, kBaseline).area, sum / 101, 0.005);
 }
 
-TEST(Elue, TheAreaTakesTheBestPointABudgetAffords) {
+TEST(Elue, AreaUsesBestPointWithinBudget) {
   const std::vector<CostPoint> worse_and_dearer{{1000, 90}, {2000, 70}};
   EXPECT_DOUBLE_EQ(elue_score(worse_and_dearer, kBaseline).area,
                    elue_score(std::vector<CostPoint>{{1000, 90}}, kBaseline).area);
 }
 
-TEST(Elue, PointsThatAreNoNumbersAreRefused) {
+TEST(Elue, RejectsNonFinitePoints) {
   EXPECT_EQ(error_of([] { (void)elue_score({}, kBaseline); }).code(), Code::usage);
   EXPECT_EQ(error_of([] { (void)elue_score(std::vector<CostPoint>{{NAN, 1}}, kBaseline); }).code(), Code::usage);
   EXPECT_EQ(error_of([] { (void)elue_score(std::vector<CostPoint>{{1, INFINITY}}, kBaseline); }).code(), Code::usage);
@@ -133,7 +133,7 @@ TEST(Elue, ModelsOfGteSmallsShapeHaveABaselineBuiltIn) {
   EXPECT_EQ(shipped_baseline(spec), nullptr);
 }
 
-TEST(Elue, BrokenTablesAreRefused) {
+TEST(Elue, RejectsBrokenTables) {
   const auto wrong = [](const std::string& tasks) {
     return error_of([&] { (void)parse(R"({"format":"exeunt.elue_baseline/1","tasks":)" + tasks + "}"); });
   };

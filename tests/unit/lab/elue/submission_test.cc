@@ -21,7 +21,7 @@ TestAnswers answers(const char* task, float value) {
   return out;
 }
 
-TEST(Submission, LabelsGoByNameInTheModelsOwnOrder) {
+TEST(Submission, MapsLabelsByName) {
   TestAnswers given = answers("rte", 0);
   given.labels = {"not_entailment", "entailment"};
   given.predicted[1] = 1;
@@ -38,7 +38,7 @@ TEST(Submission, SimilaritiesAreClampedWithThreeDecimals) {
   EXPECT_THAT(glue_table(given), StartsWith("index\tprediction\n0\t0.000\n1\t5.000\n2\t3.142\n3\t2.500\n"));
 }
 
-TEST(Submission, TheNumberOfRowsMustBeTheServers) {
+TEST(Submission, RejectsOtherNumberOfRows) {
   TestAnswers given = answers("mnli-mm", 0);
   given.predicted.pop_back();
   const Error error = error_of([&] { (void)glue_table(given); });
@@ -46,7 +46,7 @@ TEST(Submission, TheNumberOfRowsMustBeTheServers) {
   EXPECT_STREQ(error.what(), "submission of MNLI-mm: got 9846 predictions, want 9847");
 }
 
-TEST(Submission, ModelsOfAnotherTaskAreRefused) {
+TEST(Submission, RejectsModelsOfAnotherTask) {
   TestAnswers given = answers("rte", 0);
   given.labels = {"entailment", "contradiction"};
   EXPECT_THAT(error_of([&] { (void)glue_table(given); }).what(),
@@ -61,7 +61,7 @@ TEST(Submission, ModelsOfAnotherTaskAreRefused) {
   EXPECT_THAT(error_of([&] { (void)glue_table(similarity); }).what(), HasSubstr("prediction 5 is nan"));
 }
 
-TEST(Submission, TheZipHasAllElevenFilesAndSaysWhichWereFilled) {
+TEST(Submission, ZipHasAllElevenFilesAndListsFilledOnes) {
   const std::vector<TestAnswers> given = {answers("wnli", 1), answers("ax", 2)};
   const GlueSubmission submission = glue_submission(given);
   EXPECT_THAT(submission.filled, SizeIs(9));
@@ -73,14 +73,14 @@ TEST(Submission, TheZipHasAllElevenFilesAndSaysWhichWereFilled) {
   EXPECT_THAT(submission.zip, HasSubstr("WNLI.tsvindex\tprediction\n0\t1\n"));
 }
 
-TEST(Submission, AnswersGivenTwiceOrOfElueAreMistakesOfTheUser) {
+TEST(Submission, RejectsDuplicateAnswersAndThoseOfElue) {
   const std::vector<TestAnswers> twice = {answers("wnli", 1), answers("wnli", 0)};
   EXPECT_EQ(error_of([&] { (void)glue_submission(twice); }).code(), Code::usage);
   const std::vector<TestAnswers> elue = {answers("scitail", 1)};
   EXPECT_THAT(error_of([&] { (void)glue_submission(elue); }).what(), HasSubstr("not part of a GLUE submission"));
 }
 
-TEST(Submission, NothingIsWrittenWhenAnAnswerIsWrong) {
+TEST(Submission, WritesNothingOnError) {
   const Scratch scratch;
   std::vector<TestAnswers> given = {answers("wnli", 1)};
   EXPECT_THAT(write_glue_submission(scratch.path() / "good.zip", given), SizeIs(10));

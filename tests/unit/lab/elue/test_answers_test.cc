@@ -11,7 +11,7 @@
 namespace exeunt {
 namespace {
 
-TEST(TestAnswers, SayWhatEachTextRan) {
+TEST(TestAnswers, ListExecutedModulesOfEachText) {
   const Checkpoint model = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert");
   const auto tokenizer = load_tokenizer(model.folder());
   UserColumns csv;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/data/inspect.h"
 #include "exeunt/data/task.h"
 
 namespace exeunt {
@@ -17,9 +18,6 @@ namespace exeunt {
 enum class DataState { complete, incomplete, oversized, broken };
 
 [[nodiscard]] std::string_view name_of(DataState state) noexcept;
-
-// Problems kept per file; the rest are only counted.
-inline constexpr size_t kMaxProblems = 20;
 
 struct SplitReport {
   Split split = Split::train;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/recommend.h"
+#include "lab/choose/recommend.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,7 +35,7 @@ std::string all_text(const Recommendation& what, std::span<const RunOnTrial> run
   return out;
 }
 
-TEST(Recommend, MeetsASpeedWithTheBestQualityOnTheRowsThatChoose) {
+TEST(Recommend, MeetsSpeedUpWithBestQualityOnSelectionRows) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   const Goal goal{.speedup = 3.0};
   const Recommendation what = recommend_one(trace, goal);
@@ -63,7 +63,7 @@ TEST(Recommend, MeetsASpeedWithTheBestQualityOnTheRowsThatChoose) {
 
 // Rows with sets of two labels, the second always the opposite of the first: the same answers as a model of two classes
 // gives. What is recommended for one must hold for the other.
-TEST(Recommend, SetsOfLabelsAreJudgedAsWholes) {
+TEST(Recommend, ScoresWholeLabelSets) {
   const ExitTrace classes = read_trace(real_trace("sst2-exeunt.held"));
   ASSERT_EQ(classes.width, 2);
   ExitTrace sets = classes;
@@ -133,7 +133,7 @@ ExitTrace spoiled(ExitTrace trace, const std::vector<int64_t>& rows, bool wrong)
   return trace;
 }
 
-TEST(Recommend, SaysWhereFreshRowsMissTheSpeed) {
+TEST(Recommend, ReportsSpeedUpMissedOnReportRows) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   const ExitTrace part = split_for_calibration(trace, 42, {.fit = 0.25, .certify = 0.25}).report;
   const ExitTrace slow = spoiled(trace, part.index, false);
@@ -155,7 +155,7 @@ TEST(Recommend, SaysWhereFreshRowsMissTheSpeed) {
   EXPECT_EQ(json["use"]["missed_by"].get<double>(), what.best().missed_by);
 }
 
-TEST(Recommend, SaysWhereFreshRowsLoseMore) {
+TEST(Recommend, ReportsLossExceededOnReportRows) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
   const ExitTrace part = split_for_calibration(trace, 42, {.fit = 0.25, .certify = 0.25}).report;
   const ExitTrace bad = spoiled(trace, part.index, true);
@@ -172,7 +172,7 @@ TEST(Recommend, SaysWhereFreshRowsLoseMore) {
   EXPECT_THAT(text, HasSubstr("more held-out texts, or a smaller --max-drop"));
 }
 
-TEST(Recommend, SaysNothingOfAMissWhereThereIsNone) {
+TEST(Recommend, ReportsNoMissIfTargetIsMet) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
@@ -183,7 +183,7 @@ TEST(Recommend, SaysNothingOfAMissWhereThereIsNone) {
   EXPECT_FALSE(recommendation_json(what, std::span(&run, 1), goal)["use"].contains("missed_by"));
 }
 
-TEST(Recommend, SaysWhyWithTheFiguresOfTheRowsThatChose) {
+TEST(Recommend, ExplainsChoiceByFiguresOfSelectionRows) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   const RunOnTrial run = trial_of(trace);
   for (const Goal& goal : {Goal{.speedup = 3.0}, Goal{.max_drop = 0.02, .certify = false}}) {
@@ -205,7 +205,7 @@ TEST(Recommend, SaysWhyWithTheFiguresOfTheRowsThatChose) {
 }
 
 // Rows that certify are overwritten: what looked well where it was chosen fails there, and full depth is left.
-TEST(Recommend, AFailedCertificateLeavesFullDepth) {
+TEST(Recommend, FallsBackToFullDepthIfCertificateFails) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   const ExitTrace bad = spoiled(trace, split_for_calibration(trace, 42).certify.index, true);
   const Goal goal{.max_drop = 0.01};
@@ -251,7 +251,7 @@ TEST(Recommend, ReportIsUnbiasedBySelection) {
   EXPECT_NEAR(reported, 0.5, 0.03);
 }
 
-TEST(Recommend, ADropIsCertifiedAsCalibrateWould) {
+TEST(Recommend, CertifiesDropLikeCalibrate) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
@@ -346,7 +346,7 @@ TEST(Recommend, IsCautiousWithFewRows) {
   EXPECT_DOUBLE_EQ(recommend_one(trace, {.max_drop = 0.007}).nearest->max_drop, 0.01);
 }
 
-TEST(Recommend, SaysHowManyRowsACertificateTakes) {
+TEST(Recommend, ReportsRowsNeededForACertificate) {
   const ExitTrace trace = read_trace(real_trace("rte-exeunt.dev"));
   const Goal goal{.max_drop = 0.01};
   const Recommendation what = recommend_one(trace, goal);
@@ -357,7 +357,7 @@ TEST(Recommend, SaysHowManyRowsACertificateTakes) {
   EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("needs at least 515 texts, and there are 277"));
 }
 
-TEST(Recommend, ASpeedOutOfReachIsAnsweredWithTheNearest) {
+TEST(Recommend, ReturnsNearestIfSpeedUpIsOutOfReach) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   const Goal goal{.speedup = 20.0};
   const Recommendation what = recommend_one(trace, goal);
@@ -370,7 +370,7 @@ TEST(Recommend, ASpeedOutOfReachIsAnsweredWithTheNearest) {
   EXPECT_THAT(text, HasSubstr("12.00x, the maximum"));
 }
 
-TEST(Recommend, NamesTheNextMaxDropWhereTheTargetIsOutOfReach) {
+TEST(Recommend, ReturnsNextMaxDropIfTargetIsOutOfReach) {
   // One exit before the last, which is another opinion in every tenth row, and never unsure of itself.
   ExitTrace trace = random_trace({.rows = 1000, .exits = 2, .classes = 2});
   for (size_t row = 0; row < trace.rows; ++row) {
@@ -391,7 +391,7 @@ TEST(Recommend, NamesTheNextMaxDropWhereTheTargetIsOutOfReach) {
   EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("--max-drop 20%, for about 2.00x"));
 }
 
-TEST(Recommend, OneExitAloneIsNoChoice) {
+TEST(Recommend, ReturnsFullDepthForModelWithOneExit) {
   const ExitTrace trace = random_trace({.rows = 400, .exits = 1, .classes = 2});
   for (const Goal& goal : {Goal{.speedup = 2.0}, Goal{.max_drop = 0.05}}) {
     const Recommendation what = recommend_one(trace, goal);
@@ -402,7 +402,7 @@ TEST(Recommend, OneExitAloneIsNoChoice) {
   }
 }
 
-TEST(Recommend, OfSeveralRunsTheBetterAtTheSpeedIsChosen) {
+TEST(Recommend, ChoosesBestOfSeveralRunsAtTheSpeedUp) {
   const ExitTrace readers = read_trace(real_trace("sst2-exeunt.held")),
                   rows = read_trace(real_trace("sst2-elasticbert.held"));
   const RunOnTrial runs[] = {trial_of(rows, "cls"), trial_of(readers, "readers")};
@@ -464,7 +464,7 @@ TEST(Recommend, WithoutLabelsAgreementIsTheQuality) {
   EXPECT_DOUBLE_EQ(what.best().lost.value, 1 - what.best().score.agreement);
 }
 
-TEST(Recommend, CountsTimeWhereThatIsAsked) {
+TEST(Recommend, CountsTimeIfRequested) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   RunOnTrial run = trial_of(trace);
   // A millisecond a layer, and four for each exit asked: fewer exits are faster.
@@ -478,7 +478,7 @@ TEST(Recommend, CountsTimeWhereThatIsAsked) {
   EXPECT_NEAR(what.best().speedup, *what.full[0].score.predicted_ms / *what.best().score.predicted_ms, 1e-9);
 }
 
-TEST(Recommend, NumbersArePredictedByPatience) {
+TEST(Recommend, SupportsRegressionByPatience) {
   const ExitTrace trace = read_trace(real_trace("stsb-exeunt.dev"));
   const Recommendation what = recommend_one(trace, {.max_drop = 0.05});
   EXPECT_EQ(what.loss, RiskLoss::abs_diff);

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "exeunt/certify/recommend.h"
 #include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
+#include "lab/choose/recommend.h"
 
 namespace exeunt {
 namespace {

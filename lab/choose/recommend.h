@@ -16,9 +16,9 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/certify/calibrate.h"
-#include "exeunt/certify/uncertainty.h"
 #include "exeunt/eval/measure.h"
 #include "exeunt/eval/scores.h"
+#include "lab/choose/uncertainty.h"
 
 namespace exeunt {
 
@@ -150,5 +150,8 @@ struct RecommendationText {
 
 // The layers whose exits a policy evaluates, comma-separated, if it is a subset; empty = all.
 [[nodiscard]] std::string chosen_exits(const PolicySpec& policy, const std::vector<int>& layers);
+
+// The certified policy at `path` that an entry made from such a trace would replace, and its promise; empty = none.
+[[nodiscard]] std::string promise_at(const std::filesystem::path& path, const TraceInfo& info);
 
 }  // namespace exeunt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/data/check_data.h"
+#include "lab/elue/check_data.h"
 
 #include <algorithm>
 #include <iterator>

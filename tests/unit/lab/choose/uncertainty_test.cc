@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/uncertainty.h"
+#include "lab/choose/uncertainty.h"
 
 #include <cmath>
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 constexpr Metric kAccuracy[] = {Metric::accuracy};
 constexpr Metric kF1[] = {Metric::accuracy, Metric::f1};
 
-TEST(Uncertainty, OfAShareIsWilsonsInterval) {
+TEST(Uncertainty, ShareHasWilsonInterval) {
   // z² = 3.8415: of none among ten the upper end is z² / (n + z²).
   EXPECT_NEAR(share_bounds(0, 10).high, 3.8415 / 13.8415, 1e-4);
   EXPECT_DOUBLE_EQ(share_bounds(0, 10).low, 0);
@@ -34,7 +34,7 @@ struct SomeWrong {
   std::vector<float> predicted, gold;
 };
 
-TEST(Uncertainty, OfOtherMetricsComesFromDrawingRowsAnew) {
+TEST(Uncertainty, OtherMetricsUseTheBootstrap) {
   const SomeWrong few(100), many(1600);
   const Judge judge{kF1, Metric::f1};
   const Bounds wide = score_bounds(judge, few.answers()), narrow = score_bounds(judge, many.answers());
@@ -61,7 +61,7 @@ TEST(Uncertainty, OfOtherMetricsComesFromDrawingRowsAnew) {
   EXPECT_NEAR(widths, 1, 0.05);
 }
 
-TEST(Uncertainty, OfADifferenceLeavesOutWhatBothShare) {
+TEST(Uncertainty, DifferenceIsPairedByRow) {
   SomeWrong one(1000), other(1000);
   const Judge judge{kAccuracy, Metric::accuracy};
   const Difference none = difference_of(judge, one.answers(), other.answers());

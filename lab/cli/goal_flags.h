@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "exeunt/certify/recommend.h"
+#include "lab/choose/recommend.h"
 
 namespace exeunt::apps {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/data/check_data.h"
+#include "lab/elue/check_data.h"
 
 #include "exeunt/base/sha256.h"
 #include "tests/fixtures/scratch.h"
@@ -30,7 +30,7 @@ class Data {
 const std::string kSst = "sentence\tlabel\n", kSstTest = "index\tsentence\n";
 const std::string kPairs = "index\tsentence1\tsentence2\tlabel\n";
 
-TEST(CheckData, ACompleteTaskIsReportedWithRowsColumnsAndLabels) {
+TEST(CheckData, ReportsRowsColumnsAndLabelsOfCompleteTask) {
   Data data;
   data.add("WNLI/train.tsv", kPairs, "0\ta\tb\t0\n", 635);
   const std::string dev = data.add("WNLI/dev.tsv", kPairs + "0\ta\tb\t1\n", "0\ta\tb\t0\n", 70);
@@ -72,7 +72,7 @@ TEST(CheckData, MoreRowsThanTheCompleteFileAreOversized) {
   EXPECT_EQ(check_data(data.path()).tasks[0].splits[0].state, DataState::oversized);
 }
 
-TEST(CheckData, EveryMistakeIsListedWithItsPlaceUpToALimit) {
+TEST(CheckData, ListsProblemsWithPositionUpToALimit) {
   Data data;
   data.add("SST-2/dev.tsv", kSst + "good\t1\n", "bad\tmaybe\n", 30);
   const DataReport report = check_data(data.path());
@@ -85,7 +85,7 @@ TEST(CheckData, EveryMistakeIsListedWithItsPlaceUpToALimit) {
   EXPECT_THAT(split.problems[0], HasSubstr("dev.tsv:3: column 2 ('label'): got label 'maybe'"));
 }
 
-TEST(CheckData, AFileThatIsNoTableIsBrokenAndTheOthersAreStillRead) {
+TEST(CheckData, ReadsOtherFilesBesideABrokenOne) {
   Data data;
   data.add("SST-2/train.tsv", "", "", 0);
   data.add("SST-2/dev.tsv", kSst, "fine\t1\n", 872);
@@ -95,7 +95,7 @@ TEST(CheckData, AFileThatIsNoTableIsBrokenAndTheOthersAreStillRead) {
   EXPECT_EQ(task.splits[1].state, DataState::complete);
 }
 
-TEST(CheckData, SharedNamesGoToTheSuiteWhoseSizesFit) {
+TEST(CheckData, AssignsSharedNamesToTheSuiteWithFittingSizes) {
   Data glue, elue;
   glue.add("SST-2/dev.tsv", kSst, "fine\t1\n", 872);
   elue.add("SST-2/dev.tsv", kSst, "fine\t1\n", 1101);
@@ -103,7 +103,7 @@ TEST(CheckData, SharedNamesGoToTheSuiteWhoseSizesFit) {
   EXPECT_EQ(check_data(elue.path()).tasks[0].task->name, "elue/SST-2");
 }
 
-TEST(CheckData, WhereSizesSayNothingTheNeighboursDecide) {
+TEST(CheckData, AssignsSharedNamesByNeighbourFoldersIfSizesTie) {
   const std::string header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n", row = "1\t2\t3\ta\tb\n";
   Data alone, beside, under;
   alone.add("MRPC/dev.tsv", header, row, 408);
@@ -115,7 +115,7 @@ TEST(CheckData, WhereSizesSayNothingTheNeighboursDecide) {
   EXPECT_EQ(check_data(under.path()).tasks[0].task->name, "elue/MRPC");
 }
 
-TEST(CheckData, OneFolderMayHoldSeveralTasks) {
+TEST(CheckData, FindsSeveralTasksInOneFolder) {
   Data data;
   data.add("MNLI/dev_matched.tsv", "sentence1\tsentence2\tgold_label\n", "a\tb\tneutral\n", 5);
   data.add("MNLI/dev_mismatched.tsv", "sentence1\tsentence2\tgold_label\n", "a\tb\tneutral\n", 9832);
@@ -129,7 +129,7 @@ TEST(CheckData, OneFolderMayHoldSeveralTasks) {
   EXPECT_EQ(report.tasks[2].state(), DataState::complete);
 }
 
-TEST(CheckData, QuestionPairsMayDifferByTheRowsOfTheirReleases) {
+TEST(CheckData, AcceptsRowCountsOfAllQqpReleases) {
   const std::string header = "id\tquestion1\tquestion2\tis_duplicate\n";
   Data data;
   data.add("QQP/dev.tsv", header + "short\n", "0\ta\tb\t0\n", 40430);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt/goal_flags.h"
+#include "lab/cli/goal_flags.h"
 
 #include <fmt/format.h>
 

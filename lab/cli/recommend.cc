@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt recommend`: which exit policy, and of which run, for a target speed-up or a maximum loss.
-#include "exeunt/certify/recommend.h"
+#include "lab/choose/recommend.h"
 
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/goal_flags.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
@@ -15,6 +14,7 @@
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/policy/policy_text.h"
+#include "lab/cli/goal_flags.h"
 
 namespace exeunt::apps {
 namespace {

@@ -4,13 +4,15 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/certify/recommend.h"
 #include "exeunt/certify/split.h"
 #include "exeunt/certify/tries.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/locate.h"
 #include "exeunt/model/manifest.h"
+#include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
+#include "lab/choose/recommend.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -94,6 +96,13 @@ void require_no_promise(const RecommendOptions& options, const fs::path& path, c
 }
 
 }  // namespace
+
+std::string promise_at(const fs::path& path, const TraceInfo& info) {
+  const PolicyFile file = policies_at(path, info.weights, info.precision);
+  const PolicyEntry* entry = file.find(info.engine, info.precision);
+  if (entry == nullptr || !entry->certificate || entry->device != device_of(info.engine)) return {};
+  return fmt::format("{}: {}", str(entry->policy), promise_of(*entry));
+}
 
 Recommended recommend_policy(const RecommendOptions& options, const Observer& observer) {
   if (options.runs.size() > 1 && !options.measure.trace.empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/certify/recommend.h"
+#include "lab/choose/recommend.h"
 
 #include <algorithm>
 #include <cmath>
@@ -255,7 +255,7 @@ Alternative Trial::chosen(std::string family, PolicySpec policy, bool meets) {
   return out;
 }
 
-// From safest to boldest: the first that is fast enough, or the last within the drop.
+// From most conservative to most aggressive: the first that is fast enough, or the last within the drop.
 std::optional<Alternative> Trial::pick(const std::string& family, const std::vector<Candidate>& candidates) {
   const Goal& goal = terms_.goal;
   if (candidates.size() < 2) return std::nullopt;
