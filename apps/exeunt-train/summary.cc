@@ -95,6 +95,24 @@ std::vector<FieldValues> by_field(const TrainPlan& plan) {
   return out;
 }
 
+// "lr 0.0005 (stage 1), epochs 8": what one source decided.
+std::string values_text(const TrainPlan& plan, ValueSource source) {
+  std::vector<std::string> texts;
+  for (const FieldValues& one : by_field(plan)) {
+    const PlannedValue& first = *one.stages.front().second;
+    const bool same = std::all_of(one.stages.begin(), one.stages.end(), [&](const auto& stage) {
+      return stage.second->source == first.source && stage.second->value == first.value;
+    });
+    for (const auto& [stage, value] : one.stages) {
+      if (value->source != source) continue;
+      texts.push_back(fmt::format("{} {}", one.field, value_text(value->value)));
+      if (same) break;
+      texts.back() += fmt::format(" (stage {})", stage);
+    }
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string device_text(const RunStart& start, const std::string& asked) {
   std::string text = start.device;
   if (text == "cpu") text += fmt::format(", {} thread{}", start.threads, start.threads == 1 ? "" : "s");
@@ -117,45 +135,31 @@ std::string split_text(const LoadedData& loaded) {
 
 NamesAndTexts value_rows(const TrainPlan& plan) {
   NamesAndTexts rows;
-  for (const FieldValues& one : by_field(plan)) {
-    const auto text = [](const PlannedValue& value) {
-      return fmt::format("{} ({})", value_text(value.value), word_of(value.source));
-    };
-    const bool same = std::all_of(one.stages.begin(), one.stages.end(), [&](const auto& stage) {
-      return text(*stage.second) == text(*one.stages.front().second);
-    });
-    std::string all = text(*one.stages.front().second);
-    if (!same) all = fmt::format("stage {}: {}", one.stages.front().first, all);
-    for (size_t i = 1; i < one.stages.size() && !same; ++i)
-      all += fmt::format(", stage {}: {}", one.stages[i].first, text(*one.stages[i].second));
-    rows.emplace_back(one.field, std::move(all));
+  for (size_t i = kValueSources.size(); i-- > 0;) {
+    const auto source = static_cast<ValueSource>(i);
+    const std::string text = source == ValueSource::data_default ? data_defaults_text(plan) : values_text(plan, source);
+    if (text.empty()) continue;
+    rows.emplace_back(rows.empty() ? "values" : "", source == ValueSource::data_default
+                                                        ? text + "; --as-written keeps the recipe's own"
+                                                        : fmt::format("{}: {}", word_of(source), text));
   }
   return rows;
 }
 
 std::string data_defaults_text(const TrainPlan& plan) {
-  std::vector<std::string> texts;
-  for (const FieldValues& one : by_field(plan)) {
-    const auto found = std::find_if(one.stages.begin(), one.stages.end(), [](const auto& stage) {
-      return stage.second->source == ValueSource::data_default;
-    });
-    if (found != one.stages.end()) texts.push_back(fmt::format("{} {}", one.field, value_text(found->second->value)));
-  }
-  return texts.empty() ? std::string() : fmt::format("{}: {}", plan.data_default, fmt::join(texts, ", "));
+  const std::string text = values_text(plan, ValueSource::data_default);
+  return text.empty() ? text : fmt::format("data default for {}: {}", plan.data_default, text);
 }
 
 NamesAndTexts summary_of(const TrainJob& job, const TrainPlan& plan, const RunStart& start) {
   const ModelSpec& spec = job.model.spec();
-  NamesAndTexts rows{
-      {"model", job.model_name},
-      {"", fmt::format("{}, {} layers, hidden size {}, {} parameters", name_of(spec.family), spec.layers, spec.hidden,
-                       short_count(static_cast<double>(count_parameters(job.model).total())))},
-      {"data", job.data_name},
-      {"split", split_text(job.loaded)},
-      {"texts", texts_text(job.loaded.data.train)},
-      {"labels", labels_text(job.loaded.data)},
-      {"recipe", plan.recipe.name},
-      {"exits", exits_text(start.exits)}};
+  NamesAndTexts rows{{"model", fmt::format("{}: {}, {} layers, hidden size {}, {} parameters", job.model_name,
+                                           name_of(spec.family), spec.layers, spec.hidden,
+                                           short_count(static_cast<double>(count_parameters(job.model).total())))},
+                     {"data", fmt::format("{}: {}", job.data_name, split_text(job.loaded))},
+                     {"texts", texts_text(job.loaded.data.train)},
+                     {"labels", labels_text(job.loaded.data)},
+                     {"recipe", fmt::format("{}, exits {}", plan.recipe.name, exits_text(start.exits))}};
   const auto run =
       std::count_if(start.stages.begin(), start.stages.end(), [](const auto& stage) { return stage.steps > 0; });
   for (size_t i = 0; i < start.stages.size(); ++i) {
@@ -164,8 +168,6 @@ NamesAndTexts summary_of(const TrainJob& job, const TrainPlan& plan, const RunSt
                       stage_text(plan.recipe.stages[i], start.stages[i], plan.accumulation));
   }
   for (auto& row : value_rows(plan)) rows.push_back(std::move(row));
-  if (!plan.data_default.empty())
-    rows.emplace_back("defaults", plan.data_default + "; --as-written keeps the recipe's own");
   rows.emplace_back("device", device_text(start, plan.precision));
   if (start.seconds) rows.emplace_back("time", fmt::format("about {} on this machine", duration_text(*start.seconds)));
   rows.emplace_back("output", fmt::format("{}; all settings are in {}", job.out, kRunFile));

@@ -71,11 +71,11 @@ struct TrainJob {
 // "2280 train, 300 validation, 600 certification (held-out.csv)".
 [[nodiscard]] std::string split_text(const LoadedData& loaded);
 
-// A line for each value of the plan, with its source: "lr", "0.0005 (data default)".
+// A line for each source of values, what the user chose first: "values", "flag: lr 0.0005, epochs 8".
 using NamesAndTexts = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] NamesAndTexts value_rows(const TrainPlan& plan);
 
-// "a narrow model (hidden size 16): lr 0.0005, epochs 8"; empty where no value follows model and data.
+// "data default for a narrow model (hidden size 16): lr 0.0005, epochs 8"; empty where no value follows model and data.
 [[nodiscard]] std::string data_defaults_text(const TrainPlan& plan);
 
 // Model, data, recipe, values, steps, device and where it all goes.
