@@ -64,7 +64,7 @@ struct GroupOutcome {
 // until a test failed, and a bound computed for where the walk ended would be too low.
 struct DropOutcome {
   double max_drop = 0;
-  PolicySpec policy;        // complete with exits and temperatures; `full` where nothing bolder passes
+  PolicySpec policy;        // complete with exits and temperatures; `full` where nothing more aggressive passes
   double losses = 0;        // sum over the certify part, in the certificate's unit
   double p_value = 1;       // of the test that let it pass; 0 under crc
   double certify_cost = 1;  // cost fraction
@@ -86,10 +86,10 @@ struct Calibration {
   PolicyEntry entry;  // ready for policy.json but for tool and created
   std::vector<DropOutcome> outcomes;
   std::vector<FamilyTrial> trials;   // the first is the one chosen
-  std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever bolder
+  std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever more aggressive
 };
 
-// The families that a plan tries, judged on the fit part alone, as if its losses were those of the `certify_rows` to
+// The families that a plan tries, evaluated on the fit part alone, as if its losses were those of the `certify_rows` to
 // come: the one expected to be cheapest first; infinite cost if not even full depth would pass.
 [[nodiscard]] std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows,
                                                     const CalibrationPlan& plan);
@@ -101,7 +101,7 @@ struct Calibration {
 void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan);
 
 // Throws Error: usage for a plan that does not fit the model, failure if there are too few rows for the first budget;
-// that error says how many would do and what else would help.
+// that error gives the number needed and what else would help.
 [[nodiscard]] Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan);
 
 [[nodiscard]] OrderedJson outcome_json(const DropOutcome& outcome);

@@ -309,7 +309,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   Calibrated done;
   done.out = policy_out(options);
   require_own_policy(options);
-  const PolicyLock lock(done.out);  // before the model runs: a second calibration learns at once that it is too late
+  const PolicyLock lock(done.out);  // before the model runs, so that a second calibration fails at once
   const bool engine = runs_engine(options);
   CalibrateOptions first = options;
   if (engine) first.run.precision = name_of(Precision::fp32);
@@ -391,8 +391,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
     observer.notice(
         "these are not the rows of the first certificate: those that chose the policy must not be among them");
   if (!certificate.groups.empty() && certificate.group_by.empty())
-    observer.notice(
-        "the certificate does not say what its groups go by: the promise of all texts is transferred alone");
+    observer.notice("the certificate does not name its grouping: only the promise for all texts is transferred");
   count_try(done.data, plan, observer, !options.run.precision.empty());
   done.calibration = calibrate(done.data, plan);
   keep_policy(lock, done.out, measured, done.calibration.entry);

@@ -47,7 +47,8 @@ class LossMeter {
   std::vector<double> losses_;
 };
 
-// Settings of one family of policies, ordered from safest to boldest by their results on data set aside for that.
+// Settings of one family of policies, ordered from most conservative to most aggressive by their results on data set
+// aside for that.
 struct Candidate {
   PolicySpec policy;
   double risk = 0;  // mean loss on the fit part

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matrices of a model tolerate a low precision, and which must stay in a higher one. Judged by what users see:
+// Which matrices of a model tolerate a low precision, and which must stay in a higher one. Measured by what users see:
 // answers and exits that change against fp32, and accuracy, on texts of the task.
 #pragma once
 

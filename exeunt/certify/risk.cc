@@ -20,7 +20,7 @@ namespace exeunt {
 namespace {
 
 void check_share(double max_drop) {
-  check(max_drop > 0 && max_drop < 1, "a budget lies between 0 and 1");
+  check(max_drop > 0 && max_drop < 1, "a maximum drop is between 0 and 1");
 }
 
 // The point in [low, high] where a falling `excess` crosses zero, rounded up: the bound it gives stays a bound.
@@ -135,8 +135,7 @@ bool passes(const RiskTest& test, const std::vector<double>& losses) {
   return p_value_of(test, losses) <= test.delta;
 }
 
-// As many rows as there will be, by taking those there are over again. The bounds for losses other than 0 and 1 see
-// more of them than their mean.
+// Repeats the losses up to `rows`. The bounds for losses other than 0 and 1 depend on more than their mean.
 std::vector<double> repeated(const std::vector<double>& losses, int64_t rows) {
   std::vector<double> out(static_cast<size_t>(rows));
   for (size_t row = 0; row < out.size(); ++row) out[row] = losses[row % losses.size()];

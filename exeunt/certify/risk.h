@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests whether a mean loss stays below a budget, from losses on a sample: the distributions (by Boost.Math), the
-// p-values, one test of one budget by the chosen method, and the walk through settings from safest to boldest.
-// A p-value here bounds, for any distribution of losses in [0, 1], the chance of a sample this good while the true
-// mean exceeds `max_drop`. Budgets are strictly between 0 and 1.
+// p-values, one test of one budget by the chosen method, and the walk through settings from most conservative to most
+// aggressive. A p-value here bounds, for any distribution of losses in [0, 1], the chance of a sample this good while
+// the true mean exceeds `max_drop`. Budgets are strictly between 0 and 1.
 #pragma once
 
 #include <array>
@@ -38,15 +38,16 @@ namespace exeunt {
 // for all others, so that whoever tries again and keeps the best result stays within delta.
 [[nodiscard]] double share_of_try(int k);
 
-// Fixed-sequence testing: settings 0, 1, … go from safest to boldest, and the answer is the last one before the first
-// whose p-value exceeds `delta`. No multiplicity correction is needed; nothing if the very first fails.
+// Fixed-sequence testing: settings 0, 1, … go from most conservative to most aggressive, and the answer is the last one
+// before the first whose p-value exceeds `delta`. No multiplicity correction is needed; nothing if the very first
+// fails.
 [[nodiscard]] std::optional<size_t> fixed_sequence(size_t settings, double delta,
                                                    const std::function<double(size_t)>& p_value);
 
-// Conformal risk control: the boldest setting whose expected loss on a new row is at most `max_drop`. Needs losses that
-// grow with boldness, row by row; each row's loss is therefore taken as its largest so far, which bounds the real one.
-// `losses(s)` gives the losses of setting s on every row, at most `most`. This is a guarantee in expectation over
-// samples, not one with a confidence.
+// Conformal risk control: the most aggressive setting whose expected loss on a new row is at most `max_drop`. Needs
+// losses that grow with aggressiveness, row by row; each row's loss is therefore taken as its largest so far, which
+// bounds the real one. `losses(s)` gives the losses of setting s on every row, at most `most`. This is a guarantee in
+// expectation over samples, not one with a confidence.
 [[nodiscard]] std::optional<size_t> conformal_choice(size_t settings, double max_drop, double most,
                                                      const std::function<std::span<const double>(size_t)>& losses);
 
@@ -90,7 +91,7 @@ struct Sample {
 [[nodiscard]] std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows);
 
 struct SequenceResult {
-  std::optional<size_t> setting = {};  // the boldest that passes; nothing if not even full depth does
+  std::optional<size_t> setting = {};  // the most aggressive that passes; nothing if not even full depth does
   double p_value = 0;                  // the largest of all groups'; 0 under crc
 };
 

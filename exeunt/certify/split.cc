@@ -161,13 +161,14 @@ void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observ
   }
   if (2 * static_cast<size_t>(equal) > rows || (kept.empty() && rows > 0)) {
     throw Error(Code::usage,
-                fmt::format("the model learned {} of these {} texts{}: they say nothing about new ones", equal, rows,
+                fmt::format("the model was trained on {} of these {} texts{}: figures on them are biased", equal, rows,
                             strict && partial > 0 ? fmt::format(", and parts of {} more", partial) : ""),
                 "bring texts that it was not trained on, such as those that training held out or --split dev");
   }
-  if (equal > 0) observer.notice(fmt::format("{} of {} texts are left out: the model learned them", equal, rows));
+  if (equal > 0)
+    observer.notice(fmt::format("{} of {} texts are left out: the model was trained on them", equal, rows));
   if (partial > 0) {
-    observer.notice(fmt::format("{} of {} texts contain one that the model learned, or are part of one{}", partial,
+    observer.notice(fmt::format("{} of {} texts contain a training text of the model, or are part of one{}", partial,
                                 rows, strict ? ": left out" : "; --strict-new leaves them out"));
   }
   if (kept.size() == rows) return;
@@ -179,8 +180,7 @@ void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observ
 std::string learned_text(const ExitTrace& trace) {
   const auto equal = std::count(trace.learned.begin(), trace.learned.end(), static_cast<uint8_t>(Overlap::equal));
   if (equal == 0) return {};
-  return fmt::format("the model learned {} of these {} texts: scores on them say nothing about new ones", equal,
-                     trace.rows);
+  return fmt::format("the model was trained on {} of these {} texts: scores on them are biased", equal, trace.rows);
 }
 
 }  // namespace exeunt

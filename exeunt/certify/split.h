@@ -14,7 +14,7 @@
 
 namespace exeunt {
 
-// Where the rows of a part come from. Empty = not known: every row is a text of its own.
+// Where the rows of a part come from. Empty = not known: every row is a distinct text.
 struct PartRows {
   std::vector<size_t> row;   // of the trace that was split
   std::vector<int> repeats;  // how often that trace has this text
@@ -32,10 +32,10 @@ struct SplitShares {
 inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 
 // The distinct texts of a trace (by its row hashes; else every row), drawn at random by `seed` into three parts, at
-// least one row each; two parts where the shares leave nothing to report. Of equal texts the first row stands for all.
+// least one row each; two parts where the shares leave nothing to report. Of equal texts only the first row is kept.
 [[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});
 
-// Groups of texts in each of which a promise is tested on its own: by label, by length, or by a column of the data.
+// Groups of texts in each of which a promise is tested separately: by label, by length, or by a column of the data.
 inline constexpr size_t kMaxGroups = 64;
 
 struct GroupPlan {
@@ -48,11 +48,11 @@ class Grouping {
  public:
   // By label: the gold label if every text has one, else the answer at full depth; a text with several is in the group
   // of each, one with none in no group. By length: quarters of the fit part. Throws Error (usage) where the data does
-  // not know what to group by, or has more than kMaxGroups groups.
+  // not have what to group by, or has more than kMaxGroups groups.
   Grouping(const GroupPlan& plan, const CalibrationData& data);
 
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_; }
-  // The rows of each group in a part; nothing if there are no groups. Every group is tested on its own and all must
+  // The rows of each group in a part; nothing if there are no groups. Every group is tested separately and all must
   // pass, so that groups may share rows.
   [[nodiscard]] std::vector<std::vector<size_t>> rows_of(const ExitTrace& part, const PartRows& rows) const;
 
@@ -69,8 +69,8 @@ class Grouping {
 
 // Which rows of a trace may test a promise: those whose texts the model has not learned.
 // Removes the rows that the model was trained on; if `strict`, those that contain or are contained in a learned text,
-// too. Traces of several models over the same rows lose what any of these models learned. Notices say how many, or that
-// it is not known what a model learned. Throws Error (usage) if most of the rows were learned, or none is left.
+// too. From traces of several models over the same rows, rows that any model learned are removed. Notices say how many,
+// or that it is not known what a model learned. Throws Error (usage) if most of the rows were learned, or none is left.
 void keep_new_rows(std::span<ExitTrace* const> traces, bool strict, const Observer& observer);
 
 // That scores on a trace are too good, because the model learned some of its rows; empty where it did not.

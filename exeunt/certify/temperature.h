@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Temperature scaling: one number per exit that calibrates its probabilities, fitted by maximum likelihood. Exits
-// decide at temperatures that make them right about full depth; users see probabilities that are right about the gold
-// labels.
+// Temperature scaling: one number per exit that calibrates its probabilities, fitted by maximum likelihood. Exit
+// decisions use temperatures fitted to the answers at full depth; users see probabilities fitted to the gold labels.
 #pragma once
 
 #include <span>

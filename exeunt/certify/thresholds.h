@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thresholds of a multi-label model: named by people, or fitted on labelled rows. Kept as logit_thresholds, the
-// logits that stand for them (outputs/evidence.h).
+// The thresholds of a multi-label model: given by the user, or fitted on labelled rows. Kept as logit_thresholds, the
+// corresponding logits (outputs/evidence.h).
 #pragma once
 
 #include <cstdint>

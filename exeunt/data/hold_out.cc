@@ -39,7 +39,7 @@ std::vector<Part> parts_of(const Dataset& data, double eval_share, double certif
   std::map<float, double> rows_of;
   for (const auto& [hash, rows] : all) {
     const Example& first = data.examples[rows.front()];
-    // One of several labels stands for the row: enough to spread them.
+    // Of several labels one represents the row, which suffices to stratify.
     const float label = data.problem == Problem::regression ? 0
                         : data.problem == Problem::multi_label && !first.given.empty()
                             ? static_cast<float>(first.given.back())

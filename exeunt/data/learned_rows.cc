@@ -52,7 +52,7 @@ uint64_t power_of(const RowSalt& salt, size_t exponent) {
   return power;
 }
 
-// Calls `visit` with the hash of every stretch of `length` tokens until it says stop, by true.
+// Calls `visit` with the hash of every stretch of `length` tokens until it returns true.
 template <class Visit>
 bool any_stretch(std::span<const uint64_t> prefixes, size_t length, const RowSalt& salt, const Visit& visit) {
   if (length >= prefixes.size()) return false;
@@ -174,7 +174,7 @@ LearnedRows LearnedRows::from(const TensorSet& set, const std::string& where) {
 
 void LearnedRows::write(const std::filesystem::path& path) const {
   std::vector<uint64_t> rows(rows_.begin(), rows_.end());
-  std::sort(rows.begin(), rows.end());  // so that their order says nothing about the data
+  std::sort(rows.begin(), rows.end());  // so that their order reveals nothing about the data
   const std::vector<uint64_t> salt(salt_.begin(), salt_.end());
   write_safetensors(path,
                     {{"salt", view_of(DType::i64, salt)},

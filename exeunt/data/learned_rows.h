@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which texts a model has learned, kept without the texts: salted hashes of their token ids. A promise tested on texts
-// that were learned would be worth nothing, so calibration asks here first.
+// that were learned would not hold for new ones, so calibration checks this list first.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ using RowSalt = std::array<uint64_t, 2>;
 // The numbers are those of ExitTrace::learned.
 enum class Overlap : uint8_t {
   none = 0,
-  partial = 1,  // contains a learned text, or lies within one: four tokens in a row at least
+  partial = 1,  // contains a learned text, or is contained in one: four tokens in a row at least
   equal = 2
 };
 
@@ -42,7 +42,7 @@ class LearnedRows {
   void add(std::span<const Row> rows, int max_length);  // rows of a later training
 
   [[nodiscard]] size_t size() const noexcept { return rows_.size(); }  // distinct ones
-  // What rows were truncated to, special tokens included: a text is asked about at each of these lengths.
+  // What rows were truncated to, special tokens included: a text is looked up at each of these lengths.
   [[nodiscard]] const std::vector<int64_t>& max_lengths() const noexcept { return max_lengths_; }
 
   // `partial` within a learned text is decided by a filter of all groups of four tokens: it misses none and is wrong
@@ -67,7 +67,7 @@ class LearnedRows {
   std::vector<uint64_t> filter_ = {};  // Bloom filter over groups of four tokens; a power of two of words
 };
 
-// What the model in a folder has learned; nothing if the folder does not tell. Throws Error (bad_file) if its list is
+// What the model in a folder has learned; nothing if the folder has no list. Throws Error (bad_file) if its list is
 // damaged.
 [[nodiscard]] std::optional<LearnedRows> learned_in(const std::filesystem::path& folder);
 

@@ -30,7 +30,7 @@
 namespace exeunt {
 namespace {
 
-// A small generator of our own: the same weights on every machine, a gigabyte of them in a second or two.
+// A small random generator: the same weights on every machine, a gigabyte of them in a second or two.
 class WeightStream {
  public:
   float next() noexcept {  // from -1 to 1
@@ -204,7 +204,7 @@ int measure_pack_rows(const Checkpoint& model, const ProfilePlan& plan) {
   return candidates[first];
 }
 
-// Resident memory of this process, from the kernel; 0 where it does not say.
+// Resident memory of this process, from the kernel; 0 if unavailable.
 int64_t resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "r");
   long long pages = 0, resident = 0;

@@ -26,12 +26,12 @@ enum class BenchHeads : uint8_t {
 // A classifier with two labels and random weights: its answers mean nothing, its times are those of any such model.
 [[nodiscard]] Checkpoint random_model(const ModelSpec& spec, BenchHeads heads);
 
-// A policy that looks at every exit on the way and leaves for certain after `layer` (0: at the last exit alone), with
+// A policy that evaluates every exit on the way and always exits after `layer` (0: at the last exit alone), with
 // the exit rates that go with it. Throws Error (usage) if there is no exit.
 [[nodiscard]] std::shared_ptr<const BoundPolicy> leave_at(const Engine& engine, int layer);
 
-// A policy by which these texts leave in equal parts after each of the layers 1 to 2 · mean − 1: thresholds taken from
-// their own entropies, as an early-exiting model's texts leave at different layers. Throws Error (usage) if the model
+// A policy by which these texts exit in equal parts after each of the layers 1 to 2 · mean − 1: thresholds taken from
+// their own entropies, as texts of an early-exit model exit at different layers. Throws Error (usage) if the model
 // has no exits there, or predicts numbers.
 [[nodiscard]] std::shared_ptr<const BoundPolicy> leave_evenly(Engine& engine, std::span<const Encoding> texts,
                                                               int mean);
@@ -95,7 +95,7 @@ struct BenchRows {
   // Of the last engine that was built.
   std::string engine = {};
   double ready_ms = 0;
-  int64_t weight_bytes = 0, resident_bytes = 0;  // resident 0: the system does not say
+  int64_t weight_bytes = 0, resident_bytes = 0;  // resident 0: unavailable
 };
 
 // Texts of random tokens, the same for equal lengths.

@@ -49,7 +49,7 @@ OrderedJson or_null(const auto& value) {
   return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
-// Cores of the machine, not counting their second threads; 0 = the system does not say.
+// Cores of the machine, not counting their second threads; 0 = unavailable.
 size_t cores() {
   std::set<std::string> siblings;
   std::error_code ignored;
@@ -124,7 +124,7 @@ Finding kernels() {
 }
 
 Finding memory() {
-  uint64_t total = 0, available = 0;  // bytes; 0 = the system does not say
+  uint64_t total = 0, available = 0;  // bytes; 0 = unavailable
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
     const uint64_t bytes = 1024 * number_in(line, 1).value_or(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of a model's outputs. The five systems and many Hugging Face folders store LABEL_0, LABEL_1, … or nothing;
-// then a task's own order names them, as the code that trained such models had it.
+// then they are named in the task's order, as in the code that trained such models.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace exeunt {
 
-// Whether the labels are LABEL_0, LABEL_1, …, in this order: names that say nothing.
+// Whether the labels are LABEL_0, LABEL_1, …, in this order: generic names.
 [[nodiscard]] bool generic_labels(const std::vector<std::string>& labels) noexcept;
 
 // The model's labels, under the names that fit `data`: those the user asks for; the task's or the data's in their order

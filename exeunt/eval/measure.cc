@@ -23,7 +23,7 @@ namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-// How to name data for this model: as it was trained, where its recipe tells.
+// How to name data for this model: as it was trained, if its recipe records that.
 std::string data_hint(const Checkpoint& model) {
   const std::string usual = "name a data folder with --task and --data, or a file of your own with --data";
   const ReadPath path = ReadPath::in(model.folder(), "recipe.json");
@@ -85,13 +85,13 @@ ExitTrace trace_of_server(const std::string& path, const Observer& observer) {
   return std::move(log.trace);
 }
 
-// A trace made before speaks for the model only if it is the model's own.
+// A stored trace is used for the model only if it was made with it.
 ExitTrace trace_of_model(const MeasureOptions& options, Checkpoint& model, const Observer& observer) {
   require_heads(model);
   const bool live = !options.from_server.empty();
   const std::string& path = live ? options.from_server : options.trace;
   ExitTrace trace = live ? trace_of_server(path, observer) : read_trace(path);
-  // The trace knows the names under which labels without names were measured.
+  // The trace has the names under which labels without names were measured.
   const bool named = generic_labels(model.exits().labels) || !options.data.columns.labels.empty();
   if (named && trace.info.labels.size() == model.exits().labels.size()) model = model.with_labels(trace.info.labels);
   TraceInfo owner;

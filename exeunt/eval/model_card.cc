@@ -43,7 +43,7 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-// A name as code, so that commas and markup in it are plainly its own.
+// A name as code, so that commas and markup in it are not interpreted.
 std::string code(const std::string& name) {
   std::string fence = "`";
   while (name.find(fence) != std::string::npos) fence += '`';
@@ -191,7 +191,7 @@ std::string promise(const PolicyEntry& entry, const std::string& sentence) {
   std::string out = fmt::format("Promise: {} ({}, {} texts, data `{:.12}`), on texts drawn like those", sentence,
                                 name_of(c.method), c.rows, c.certify.data);
   if (c.max_length > 0) out += fmt::format(" and truncated to {} tokens", c.max_length);
-  return out + ". It says nothing of other texts.";
+  return out + ". It does not extend to other texts.";
 }
 
 std::string policy_part(const CardFacts& facts) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exit policies by the clock: the same texts run under every policy, in turns, so that whatever else the machine does
-// meets all of them alike.
+// affects all of them alike.
 #pragma once
 
 #include <span>

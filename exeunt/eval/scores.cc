@@ -33,7 +33,7 @@ class CalibrationBins {
   std::array<double, kBins> confidence_{}, right_{};
 };
 
-// The layers whose exits a policy asks, the one that answers included.
+// The layers whose exits a policy evaluates, including the one that answers.
 std::vector<int> evaluated_layers(const PolicySpec& spec, const ExitSites& sites) {
   const Policy policy = bind(spec, sites);
   std::vector<int> layers;

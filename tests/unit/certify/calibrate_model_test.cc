@@ -55,7 +55,7 @@ struct ManyTexts : SmallModel {
   std::string profile = {};
 };
 
-TEST(CalibrateModel, EndsByDefaultInInt8WithOnePromiseAgainstFp32) {
+TEST(CalibrateModel, CertifiesInt8AgainstFp32ByDefault) {
   const ManyTexts model;
   const Calibrated done = calibrate_model(model.calibrate(), quiet());
   EXPECT_EQ(done.setting.precision, Precision::int8);
@@ -79,7 +79,7 @@ TEST(CalibrateModel, EndsByDefaultInInt8WithOnePromiseAgainstFp32) {
   EXPECT_EQ(std::accumulate(losses.begin(), losses.end(), 0.0), runs.certificate->losses);
 }
 
-TEST(CalibrateModel, OtherPrecisionsAreCertifiedOnlyWhenNamedEachWithItsOwnDelta) {
+TEST(CalibrateModel, CertifiesOtherPrecisionsOnlyIfNamedWithSeparateDelta) {
   const ManyTexts model;
   (void)calibrate_model(model.calibrate(), quiet());
   EXPECT_EQ(read_policy_file(model.folder / "policy.json").entries.size(), 1U);
@@ -94,7 +94,7 @@ TEST(CalibrateModel, OtherPrecisionsAreCertifiedOnlyWhenNamedEachWithItsOwnDelta
       << "another split of the same texts";
 }
 
-TEST(CalibrateModel, AnEntryOfAnotherPrecisionMapRunsWithoutItsPromise) {
+TEST(CalibrateModel, PolicyOfAnotherPrecisionMapHasNoPromise) {
   const ManyTexts model;
   (void)calibrate_model(model.calibrate(), quiet());
   const PolicySpec certified = resolve(Checkpoint::open(model.folder), {}).policy;
@@ -106,7 +106,7 @@ TEST(CalibrateModel, AnEntryOfAnotherPrecisionMapRunsWithoutItsPromise) {
                                                             "with precision.json [0-9a-f]{12}")));
 }
 
-TEST(CalibrateModel, RefusesAProfileWithoutTheTimesOfAPrecision) {
+TEST(CalibrateModel, RejectsProfileWithoutTimesOfAPrecision) {
   const ManyTexts model;
   Profile times = read_profile(model.profile, 3);
   std::erase_if(times.entries, [](const ProfileEntry& entry) { return entry.precision != "fp32"; });
@@ -117,7 +117,7 @@ TEST(CalibrateModel, RefusesAProfileWithoutTheTimesOfAPrecision) {
   EXPECT_THAT(error.what(), HasSubstr("has no times in "));
 }
 
-TEST(Measure, AnotherPrecisionCanBringTheAnswersOfFp32) {
+TEST(Measure, StoresFp32AnswersBesideAnotherPrecision) {
   const SmallModel model;
   MeasureOptions options = model.options();
   EXPECT_THAT(measure(options, quiet()).trace.reference, IsEmpty());
@@ -134,7 +134,7 @@ TEST(Measure, AnotherPrecisionCanBringTheAnswersOfFp32) {
 }
 
 // A promise about requests that is renewed from the server's log stays one about requests.
-TEST(CalibrateModel, FromItsServersLogThePromiseKeepsItsUnit) {
+TEST(CalibrateModel, KeepsUnitOfThePromiseFromAServerLog) {
   const SmallModel model;
   CalibrateOptions options{.run = model.options()};
   options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
@@ -237,7 +237,7 @@ TEST(CalibrateModel, FitsThresholdsOnTheFitPartAndCertifiesWithThem) {
   EXPECT_EQ(measure(model.calibrate().run, quiet()).trace.info.logit_thresholds, done.logit_thresholds);
 }
 
-TEST(CalibrateModel, TakesThresholdsThatAreNamedAndWritesNoneWithoutACertificate) {
+TEST(CalibrateModel, UsesGivenThresholdsAndWritesNoneWithoutCertificate) {
   const SeveralModel model;
   CalibrateOptions options = model.calibrate();
   options.thresholds = "second=0.25";
@@ -291,7 +291,7 @@ class UnlabelledRegression : public ::testing::Test {
   Heard heard_;
 };
 
-TEST_F(UnlabelledRegression, TakesTheRangeOfFullDepthOnTheFitPartAndSaysSo) {
+TEST_F(UnlabelledRegression, UsesRangeOfFullDepthOnFitPartWithNotice) {
   const Calibrated done = calibrate_model(options_, heard_.observer);
   const ExitTrace& fit = done.data.fit;
   float low = INFINITY, high = -INFINITY;
@@ -306,7 +306,7 @@ TEST_F(UnlabelledRegression, TakesTheRangeOfFullDepthOnTheFitPartAndSaysSo) {
                                    low, high, fit.rows)));
 }
 
-TEST_F(UnlabelledRegression, TakesTheRangeThatIsNamed) {
+TEST_F(UnlabelledRegression, UsesGivenRange) {
   options_.range = {-10, 10};
   const Calibrated done = calibrate_model(options_, heard_.observer);
   EXPECT_THAT(done.calibration.entry.certificate->range, ElementsAre(-10, 10));

@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Losses, AreAgainstFullDepth) {
+TEST(Losses, CompareWithFullDepth) {
   ExitTrace trace = random_trace({.rows = 4, .exits = 2, .classes = 2});
   //               exit 1   exit 2                 gold
   trace.logits = {1, 0, 1, 0, /* both 0 */ 1, 0, 0, 1, /* 0, then 1 */ 0, 1, 1, 0, /* 1, then 0 */ 0, 1, 0, 1};
@@ -30,7 +30,7 @@ TEST(Losses, AreAgainstFullDepth) {
 }
 
 // What counts is fp32 at full depth, where the trace knows it, not the same precision's last exit.
-TEST(Losses, AreAgainstTheReferenceOfTheTrace) {
+TEST(Losses, CompareWithTheReferenceOfTheTrace) {
   ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2});
   trace.logits = {1, 0, 1, 0, /**/ 1, 0, 0, 1, /**/ 0, 1, 0, 1};
   trace.gold = {0, 0, 0};
@@ -42,7 +42,7 @@ TEST(Losses, AreAgainstTheReferenceOfTheTrace) {
 }
 
 // A model whose ramp answers at the last layer loses there, too: against its final head.
-TEST(Losses, AreThoseOfTheHeadThatAnswers) {
+TEST(Losses, UseTheHeadThatAnswers) {
   ExitTrace trace = random_trace({.rows = 2, .exits = 2, .classes = 2, .ramp = true});
   trace.logits = {0, 0, 5, 0, /**/ 0, 0, 5, 0};  // the first exit is never sure
   trace.ramp = {5, 0, /**/ 0, 5};
@@ -52,14 +52,14 @@ TEST(Losses, AreThoseOfTheHeadThatAnswers) {
   EXPECT_THAT(LossMeter(trace, RiskLoss::disagreement, {}).measure(policy).losses, ElementsAre(0, 1));
 }
 
-TEST(Losses, OfNumbersAreSharesOfTheirRange) {
+TEST(Losses, OfRegressionAreSharesOfTheRange) {
   ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 1});
   trace.logits = {1, 2, /**/ 3, 0.5F, /**/ 100, 0};
   EXPECT_THAT(LossMeter(trace, RiskLoss::abs_diff, {{0, 5}}).measure(parse_policy("layer:1")).losses,
               ElementsAre(0.2, 0.5, 1));
 }
 
-TEST(Losses, ThatDoNotSuitAreRefused) {
+TEST(Losses, RejectLossOfAnotherProblem) {
   const ExitTrace numbers = random_trace({.classes = 1});
   ExitTrace classes = random_trace({.classes = 2});
   EXPECT_EQ(error_of([&] { LossMeter(numbers, RiskLoss::disagreement, {}); }).hint(), "use abs_diff");
@@ -93,7 +93,7 @@ TEST(Split, EveryRowIsInOnePart) {
   EXPECT_EQ(error_of([] { (void)split_for_calibration(random_trace({.rows = 2}), 1); }).code(), Code::failure);
 }
 
-TEST(Split, WithoutAReportTheRestCertifies) {
+TEST(Split, WithoutReportPartTheRestCertifies) {
   const CalibrationData data = split_for_calibration(random_trace({.rows = 101}), 42, kNoReport);
   EXPECT_EQ(data.fit.rows, 20u);
   EXPECT_EQ(data.certify.rows, 81u);
@@ -102,7 +102,7 @@ TEST(Split, WithoutAReportTheRestCertifies) {
 }
 
 // Equal texts are one row of one part, however often they come.
-TEST(Split, EqualTextsAreOneRow) {
+TEST(Split, KeepsOneRowOfEqualTexts) {
   ExitTrace trace = random_trace({.rows = 200});
   for (size_t row = 0; row < 200; ++row) trace.row_hash.push_back(row < 100 ? row / 10 : row);
   const CalibrationData data = split_for_calibration(trace, 42);
@@ -123,7 +123,7 @@ TEST(Split, EqualTextsAreOneRow) {
   EXPECT_EQ(requests, 200);
 }
 
-TEST(Certify, RowsWithoutLossAreTheFewestThatPass) {
+TEST(Certify, RowsWithoutLossMatchKnownFigures) {
   EXPECT_EQ(rows_without_loss({.max_drop = 0.01, .delta = 0.05}), 299);
   EXPECT_EQ(rows_without_loss({.method = RiskMethod::crc, .max_drop = 0.01}), 99);
   EXPECT_EQ(rows_without_loss({.method = RiskMethod::ltt_hb, .max_drop = 0.01, .delta = 0.05}), 299);
@@ -133,7 +133,7 @@ TEST(Certify, RowsWithoutLossAreTheFewestThatPass) {
   EXPECT_NEAR(least_max_drop({.max_drop = 0.001, .delta = 0.05}, 299), 0.01, 1e-4);
 }
 
-TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
+TEST(Certify, FixedSequenceEndsBeforeTheFirstFailure) {
   // 1000 rows; setting i loses 3i of them. At 1 % and delta 0.05 four losses pass and six do not.
   const auto losses = [](size_t i) {
     std::vector<double> out(1000);
@@ -153,7 +153,7 @@ TEST(Certify, TheSequenceEndsBeforeTheFirstFailure) {
 }
 
 // Intersection-union: every group has to pass on its own, and the walk ends with the first that does not.
-TEST(Certify, EveryGroupHasToPass) {
+TEST(Certify, RequiresEveryGroupToPass) {
   const RiskTest test{.max_drop = 0.02, .delta = 0.05};
   // Setting i loses i of the first 300 rows, and none of the others.
   const auto losses = [](size_t i) {
@@ -176,7 +176,7 @@ TEST(Certify, EveryGroupHasToPass) {
 }
 
 // A test over requests: texts that come often weigh more.
-TEST(Certify, RequestsCountAsOftenAsTheyCome) {
+TEST(Certify, CountsRequestsByTheirFrequency) {
   const RiskTest test{.method = RiskMethod::wsr, .max_drop = 0.1, .delta = 0.05};
   Sample sample;
   std::vector<double> rare(1000), often(1000);
@@ -196,7 +196,7 @@ TEST(Certify, RequestsCountAsOftenAsTheyCome) {
   EXPECT_FALSE(passes(often, sample)) << "10 in 29 requests";
 }
 
-TEST(Certify, IntervalsCoverWhatTheySay) {
+TEST(Certify, IntervalsHaveTheirCoverage) {
   EXPECT_EQ(loss_interval(RiskLoss::disagreement, std::vector<double>(100)).low, 0);
   EXPECT_NEAR(loss_interval(RiskLoss::disagreement, std::vector<double>(100)).high, 1 - std::pow(0.025, 0.01), 1e-9);
   std::vector<double> some(200);
@@ -212,7 +212,7 @@ TEST(Certify, IntervalsCoverWhatTheySay) {
   EXPECT_LT(loss_interval(RiskLoss::zero_one_drop, std::vector<double>(500)).low, 0) << "nothing seen is not nothing";
 }
 
-TEST(Certify, WhatPassesWouldHavePassed) {
+TEST(Certify, WouldPassAgreesWithCertifySequence) {
   for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop, RiskLoss::abs_diff}) {
     for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc}) {
       if (method == RiskMethod::ltt_binomial && loss != RiskLoss::disagreement) continue;

@@ -98,7 +98,7 @@ const ExitTrace& sst2() {
 
 constexpr SplitShares kSynthetic{.fit = 0.05, .certify = 0.12}, kReal{.fit = 0.06, .certify = 0.12};
 
-TEST(CoverageOfCalibration, LearnThenTestAndBettingBoundsKeepTheirConfidence) {
+TEST(CoverageOfCalibration, LearnThenTestAndBettingBoundsHaveTheirCoverage) {
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::wsr}) {
     const std::string name(name_of(method));
     const Coverage made = cover("synthetic, " + name, {synthetic(), plan_of(0.05, method), kSynthetic, 0.05});

@@ -48,7 +48,7 @@ Figure figure_of(const std::string& name, RiskLoss loss) {
   return figure;
 }
 
-TEST(Figures, OfAThousandRows) {
+TEST(Figures, PolicyLayersOfAThousandRows) {
   EXPECT_LE(figure_of("mnli-exeunt.held", RiskLoss::disagreement).layers, 6.9);
   EXPECT_LE(figure_of("sst2-exeunt.held", RiskLoss::disagreement).layers, 2.4);
   EXPECT_LE(figure_of("sst2-elasticbert.held", RiskLoss::disagreement).layers, 4.35);

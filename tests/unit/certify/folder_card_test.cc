@@ -32,13 +32,13 @@ class FolderCard : public testing::Test {
   SmallModel model_ = {};
 };
 
-TEST_F(FolderCard, SaysWhatTheModelPromisesWhereItRuns) {
+TEST_F(FolderCard, ShowsThePromiseThatHolds) {
   const auto [card, promise] = card_and_promise();
   EXPECT_THAT(promise, HasSubstr("at most 20 % of answers differ"));
   EXPECT_THAT(card, HasSubstr(fmt::format("Promise: {} (", promise)));
 }
 
-TEST_F(FolderCard, GivesUpAPromiseWithTheConditionsOfItsCertificate) {
+TEST_F(FolderCard, ShowsNoPromiseIfItsConditionsChanged) {
   model_.keep_wider({});
   const auto [card, promise] = card_and_promise();
   EXPECT_THAT(promise, HasSubstr("none (certified with precision.json"));
@@ -46,7 +46,7 @@ TEST_F(FolderCard, GivesUpAPromiseWithTheConditionsOfItsCertificate) {
   EXPECT_THAT(card, Not(HasSubstr("at most 20 % of answers differ")));
 }
 
-TEST_F(FolderCard, KnowsAPolicyOfOtherWeights) {
+TEST_F(FolderCard, DetectsPolicyOfOtherWeights) {
   PolicyFile file = read_policy_file(model_.folder / "policy.json");
   file.weights = std::string(64, '0');
   write_atomically(model_.folder / "policy.json", policy_file_text(file));

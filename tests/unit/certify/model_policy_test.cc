@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 // A trace made before precision.json changed says nothing of the model as it runs now.
-TEST(ModelPolicy, AStaleTraceIsNotCertifiedForTodaysPrecisionMap) {
+TEST(ModelPolicy, RejectsTraceOfAnotherPrecisionMap) {
   const SmallModel model;
   model.keep_wider({{"layer.1.ffn2", Precision::fp32}});
   const ExitTrace trace = trace_model(model.options(), quiet());
@@ -49,7 +49,7 @@ TEST(ModelPolicy, AStaleTraceIsNotCertifiedForTodaysPrecisionMap) {
 }
 
 // A policy.json is read before it is changed, long after its folder was looked at.
-TEST(ModelPolicy, ThePolicyToBeChangedIsReadBeneathItsFolder) {
+TEST(ModelPolicy, RejectsPolicySymlinkOutsideFolder) {
   const Scratch scratch;
   const fs::path folder = scratch.path() / "model", others = scratch.path() / "others.json";
   fs::create_directory(folder);
@@ -64,7 +64,7 @@ TEST(ModelPolicy, ThePolicyToBeChangedIsReadBeneathItsFolder) {
 }
 
 // Traces of version 1 do not say with which precision.json they were made.
-TEST(ModelPolicy, ATraceThatDoesNotKnowItsPrecisionMapCertifiesNothing) {
+TEST(ModelPolicy, RejectsTraceWithoutPrecisionMap) {
   const SmallModel model;
   ExitTrace trace = trace_model(model.options(), quiet());
   EXPECT_NO_THROW(require_policy_precision(trace));
@@ -75,7 +75,7 @@ TEST(ModelPolicy, ATraceThatDoesNotKnowItsPrecisionMapCertifiesNothing) {
 }
 
 // Rows are known by their tokens, so that repeats can be counted.
-TEST(ModelPolicy, ATraceKnowsWhichRowsAreEqual) {
+TEST(ModelPolicy, TraceHashesEqualRowsAlike) {
   const SmallModel model;
   const Checkpoint checkpoint = Checkpoint::open(model.folder);
   const auto tokenizer = load_tokenizer(model.folder);

@@ -40,21 +40,21 @@ int leave(const PolicySpec& spec, const Logits& logits, const std::vector<float>
   return walk(bind(spec, sites_for(logits, !lte.empty())), logits, lte);
 }
 
-RC_GTEST_PROP(Bolder, ALargerEntropyThresholdNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, ALargerEntropyThresholdNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(pick(2, 6));
   const float a = arbitrary_threshold(), b = arbitrary_threshold();
   for (const Rule rule : {rule_of<EntropyRule>, rule_of<NentropyRule>})
     RC_ASSERT(leave(spec_of(rule, {std::max(a, b)}), logits) <= leave(spec_of(rule, {std::min(a, b)}), logits));
 }
 
-RC_GTEST_PROP(Bolder, ASmallerConfidenceOrMarginNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, ASmallerConfidenceOrMarginNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(pick(2, 6));
   const float a = arbitrary_threshold(), b = arbitrary_threshold();
   for (const Rule rule : {rule_of<ConfidenceRule>, rule_of<MarginRule>, rule_of<VoteRule>})
     RC_ASSERT(leave(spec_of(rule, {std::min(a, b)}), logits) <= leave(spec_of(rule, {std::max(a, b)}), logits));
 }
 
-RC_GTEST_PROP(Bolder, LessPatienceNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, LessPatienceNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(3);
   const float t = static_cast<float>(pick(1, 12));
   RC_ASSERT(leave(spec_of(rule_of<PatienceRule>, {t}), logits) <=
@@ -64,7 +64,7 @@ RC_GTEST_PROP(Bolder, LessPatienceNeverLeavesLater, ()) {
     RC_ASSERT(leave(spec_of(rule, {threshold, t}), logits) <= leave(spec_of(rule, {threshold, t + 1}), logits));
 }
 
-RC_GTEST_PROP(Bolder, ALargerToleranceNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, ALargerToleranceNeverLeavesLater, ()) {
   const Logits numbers = arbitrary_logits(1);
   const float t = static_cast<float>(pick(1, 5));
   const float a = arbitrary_threshold() * 4, b = arbitrary_threshold() * 4;
@@ -72,7 +72,7 @@ RC_GTEST_PROP(Bolder, ALargerToleranceNeverLeavesLater, ()) {
             leave(spec_of(rule_of<PatienceRule>, {t, std::min(a, b)}), numbers));
 }
 
-RC_GTEST_PROP(Bolder, CountingRulesFollowTheirThreshold, ()) {
+RC_GTEST_PROP(Monotone, CountingRulesFollowTheirThreshold, ()) {
   const Logits logits = arbitrary_logits(pick(2, 6));
   const float t = static_cast<float>(pick(1, 5));
   const float a = arbitrary_threshold(), b = arbitrary_threshold();
@@ -80,7 +80,7 @@ RC_GTEST_PROP(Bolder, CountingRulesFollowTheirThreshold, ()) {
     RC_ASSERT(leave(spec_of(rule, {std::max(a, b), t}), logits) <= leave(spec_of(rule, {std::min(a, b), t}), logits));
 }
 
-RC_GTEST_PROP(Bolder, ALargerLteThresholdNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, ALargerLteThresholdNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(2);
   std::vector<float> lte(logits.size());
   for (float& u : lte) u = arbitrary_threshold();
@@ -136,7 +136,7 @@ RC_GTEST_PROP(Window, EqualsItsDefinition, ()) {
   RC_ASSERT(leave(spec, logits) == window_by_definition(x, static_cast<size_t>(width), mode, margin, range));
 }
 
-RC_GTEST_PROP(Window, ForTwoClassesTheLabelIsTheSide, ()) {
+RC_GTEST_PROP(Window, Class0EqualsArgmaxConsistentForTwoClasses, ()) {
   const Logits logits = arbitrary_logits(2);
   const float width = static_cast<float>(pick(1, 6));
   for (const float mode : {0.0F, 1.0F}) {
@@ -147,7 +147,7 @@ RC_GTEST_PROP(Window, ForTwoClassesTheLabelIsTheSide, ()) {
   }
 }
 
-RC_GTEST_PROP(Sameness, AddingAConstantToAllLogitsChangesNothing, ()) {
+RC_GTEST_PROP(Invariance, AddingAConstantToAllLogitsChangesNothing, ()) {
   const Logits logits = arbitrary_logits(3);
   const float constant = static_cast<float>(pick(-100, 101));
   Logits moved = logits;
@@ -158,7 +158,7 @@ RC_GTEST_PROP(Sameness, AddingAConstantToAllLogitsChangesNothing, ()) {
     RC_ASSERT(walk(text, logits) == walk(text, moved));
 }
 
-RC_GTEST_PROP(Sameness, PatienceDoesNotFeelTemperature, ()) {
+RC_GTEST_PROP(Invariance, PatienceIsInvariantToTemperature, ()) {
   const Logits logits = arbitrary_logits(3);
   PolicySpec spec = spec_of(rule_of<PatienceRule>, {static_cast<float>(pick(1, 6))});
   const int plain = leave(spec, logits);
@@ -166,7 +166,7 @@ RC_GTEST_PROP(Sameness, PatienceDoesNotFeelTemperature, ()) {
   RC_ASSERT(plain == leave(spec, logits));
 }
 
-RC_GTEST_PROP(Sameness, FewerExitsNeverLetAThresholdRuleLeaveEarlier, ()) {
+RC_GTEST_PROP(Invariance, FewerExitsNeverLeaveEarlier, ()) {
   const Logits logits = arbitrary_logits(3);
   PolicySpec spec = spec_of(rule_of<EntropyRule>, {arbitrary_threshold()});
   const int all = leave(spec, logits);
@@ -176,7 +176,7 @@ RC_GTEST_PROP(Sameness, FewerExitsNeverLetAThresholdRuleLeaveEarlier, ()) {
   RC_ASSERT(all <= leave(spec, logits));
 }
 
-RC_GTEST_PROP(Sameness, OneOfThePatientRulesIsItsThresholdRule, ()) {
+RC_GTEST_PROP(Invariance, PatienceOfOneEqualsTheThresholdRule, ()) {
   const Logits logits = arbitrary_logits(3);
   const float threshold = arbitrary_threshold();
   RC_ASSERT(leave(spec_of(rule_of<PceeRule>, {threshold, 1}), logits) ==

@@ -89,7 +89,7 @@ TEST(SeveralLabels, EvidenceIsThatOfTheDistributionOverSets) {
   EXPECT_EQ(e.value, 3);
 }
 
-TEST(SeveralLabels, HugeLogitsGiveNumbersNotNaN) {
+TEST(SeveralLabels, HugeLogitsGiveFiniteEvidence) {
   for (const std::vector<float>& logits : {std::vector<float>{3e38F, -3e38F}, {0, 0}, {500, -500}, {1e-45F, -1e-45F}}) {
     const Evidence e = compute_evidence(several(logits));
     for (const float value : {e.entropy, e.nentropy, e.impurity, e.confidence, e.margin, e.least})
@@ -97,7 +97,7 @@ TEST(SeveralLabels, HugeLogitsGiveNumbersNotNaN) {
   }
 }
 
-TEST(SeveralLabels, AThresholdDecidesWhichAreGiven) {
+TEST(SeveralLabels, ThresholdsDecideTheLabels) {
   const std::vector<float> logits{0.1F, 0.1F, -2};
   const std::vector<float> logit_thresholds{logit_of(0.3), logit_of(0.6), logit_of(0.05)};
   const ExitLogits reading = several(logits, logit_thresholds);
@@ -114,7 +114,7 @@ TEST(SeveralLabels, AThresholdDecidesWhichAreGiven) {
     EXPECT_EQ(threshold_of(logit_of(threshold)), threshold);
 }
 
-TEST(SeveralLabels, SetsThatDifferInOneLabelHaveDifferentNumbers) {
+TEST(SeveralLabels, SetsThatDifferInOneLabelHaveDifferentIndices) {
   std::vector<float> logits(200, -1);
   std::vector<int> numbers{set_number(several(logits))};
   for (float& logit : logits) {
@@ -127,7 +127,7 @@ TEST(SeveralLabels, SetsThatDifferInOneLabelHaveDifferentNumbers) {
   EXPECT_EQ(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-TEST(SeveralLabels, ADivergenceIsZeroWhereNothingChangedAndKnownWhereOneLabelDid) {
+TEST(SeveralLabels, DivergenceMatchesClosedForm) {
   std::vector<float> memory(static_cast<size_t>(memory_floats(2)), 0.0F);
   EXPECT_TRUE(std::isinf(compute_evidence(several({2, -1}), memory.data()).shift));
   EXPECT_EQ(compute_evidence(several({2, -1}), memory.data()).shift, 0);
@@ -136,7 +136,7 @@ TEST(SeveralLabels, ADivergenceIsZeroWhereNothingChangedAndKnownWhereOneLabelDid
   EXPECT_NEAR(compute_evidence(several({2, 1}), memory.data()).shift, (kl(before, mean) + kl(after, mean)) / 2, 1e-5);
 }
 
-TEST(SeveralLabels, ALossIsAnyLabelThatDiffers) {
+TEST(SeveralLabels, LossCountsAnyDifferingLabel) {
   const ExitTrace trace = set_trace(300, 5);
   LossMeter disagreement(trace, RiskLoss::disagreement, {}), drop(trace, RiskLoss::zero_one_drop, {});
   for (const char* text : {"layer:1", "entropy:1.5", "confidence:0.6", "patience:1", "margin:0.5", "divergence:0.1,1",
@@ -195,7 +195,7 @@ TEST(SeveralLabels, GroupsByLabelShareTexts) {
   }
 }
 
-TEST(SeveralLabels, TemperaturesMakeTheYesAndNoOfFullDepthMostLikely) {
+TEST(SeveralLabels, TemperaturesMaximiseLikelihoodOfFullDepth) {
   ExitTrace trace = set_trace(400, 3, 9);
   trace.info.logit_thresholds = {logit_of(0.4), logit_of(0.5), logit_of(0.7)};
   const std::vector<float> found = decision_temperatures(trace);
@@ -221,7 +221,7 @@ TEST(SeveralLabels, TemperaturesMakeTheYesAndNoOfFullDepthMostLikely) {
   EXPECT_EQ(score_temperatures(trace), std::vector<float>(4, 1.0F)) << "scores are compared with thresholds";
 }
 
-TEST(SeveralLabels, ATraceFileKeepsThresholdsAndGold) {
+TEST(SeveralLabels, TraceFileKeepsThresholdsAndGold) {
   const Scratch folder;
   ExitTrace trace = set_trace(20, 3);
   trace.info.logit_thresholds = {logit_of(0.4), logit_of(0.5), logit_of(0.123456)};
@@ -257,7 +257,7 @@ double f1_with(const ExitTrace& trace, size_t label, double cut) {
   return given + texts == 0 ? 0 : 2 * hits / (given + texts);
 }
 
-TEST(Thresholds, FittedOnesHaveTheBestF1OfEveryLabel) {
+TEST(Thresholds, FittedThresholdsMaximiseF1OfEveryLabel) {
   for (const unsigned seed : {1U, 2U, 3U}) {
     ExitTrace trace = set_trace(300, 3, seed);
     // Labels that are hard to tell, each away from one half, some rows without gold, and logits that repeat.
@@ -286,7 +286,7 @@ TEST(Thresholds, FittedOnesHaveTheBestF1OfEveryLabel) {
   }
 }
 
-TEST(Thresholds, TooFewRowsOfALabelLeaveItsThreshold) {
+TEST(Thresholds, KeepsThresholdOfLabelWithTooFewRows) {
   ExitTrace trace = set_trace(100, 2);
   trace.info.logit_thresholds = {logit_of(0.7), logit_of(0.2)};
   for (size_t row = 0; row < trace.rows; ++row) trace.gold[2 * row] = row < 9 ? 1 : 0;
@@ -302,7 +302,7 @@ TEST(Thresholds, TooFewRowsOfALabelLeaveItsThreshold) {
   }
 }
 
-TEST(Thresholds, AreNamedForAllForEachOrForSome) {
+TEST(Thresholds, ParsesThresholdsForAllForEachAndForSome) {
   const std::vector<std::string> labels{"calm", "rude", "a=b"};
   const std::vector<float> present{logit_of(0.2), logit_of(0.3), 0};
   EXPECT_EQ(parse_thresholds("0.4", labels, present), std::vector<float>(3, logit_of(0.4)));

@@ -34,23 +34,23 @@ Kept keep(const std::vector<std::vector<uint8_t>>& learned, bool strict = false)
   return out;
 }
 
-TEST(NewRows, LearnedOnesAreLeftOutAndThoseThatOverlapAreCounted) {
+TEST(NewRows, LeavesOutLearnedRowsAndCountsOverlapping) {
   const Kept kept = keep({{0, 2, 0, 1, 0, 0, 2, 0, 1, 0}});
   EXPECT_THAT(kept.traces[0].index, ElementsAre(0, 2, 3, 4, 5, 7, 8, 9));
   EXPECT_EQ(kept.traces[0].rows, 8U);
-  EXPECT_THAT(kept.said, ElementsAre("2 of 10 texts are left out: the model learned them",
-                                     "2 of 10 texts contain one that the model learned, or are part of one; "
+  EXPECT_THAT(kept.said, ElementsAre("2 of 10 texts are left out: the model was trained on them",
+                                     "2 of 10 texts contain a training text of the model, or are part of one; "
                                      "--strict-new leaves them out"));
 }
 
-TEST(NewRows, StrictlyNewOnesOverlapWithNothing) {
+TEST(NewRows, StrictlyNewRowsDoNotOverlap) {
   const Kept kept = keep({{0, 2, 0, 1, 0, 0, 2, 0, 1, 0}}, true);
   EXPECT_THAT(kept.traces[0].index, ElementsAre(0, 2, 4, 5, 7, 9));
-  EXPECT_THAT(kept.said.back(), HasSubstr("2 of 10 texts contain one that the model learned"));
+  EXPECT_THAT(kept.said.back(), HasSubstr("2 of 10 texts contain a training text of the model"));
   EXPECT_THAT(kept.said.back(), HasSubstr("left out"));
 }
 
-TEST(NewRows, GivesNoNoticeWhereAllRowsAreNew) {
+TEST(NewRows, GivesNoNoticeIfAllRowsAreNew) {
   const Kept kept = keep({std::vector<uint8_t>(10, 0)});
   EXPECT_EQ(kept.traces[0].rows, 10U);
   EXPECT_THAT(kept.said, IsEmpty());
@@ -72,7 +72,7 @@ TEST(NewRows, NoticesUnknownTrainingTexts) {
   EXPECT_THAT(kept.said, ElementsAre(HasSubstr("training texts unknown")));
 }
 
-TEST(NewRows, SeveralModelsAreComparedOnRowsThatNoneOfThemLearned) {
+TEST(NewRows, LeavesOutRowsLearnedByAnyOfSeveralModels) {
   const Kept kept = keep({{2, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {}, {0, 2, 1, 0, 0, 0, 0, 0, 0, 0}});
   for (const ExitTrace& trace : kept.traces) EXPECT_THAT(trace.index, ElementsAre(2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_EQ(kept.said.size(), 3U) << "not known of one, learned, and overlapping";

@@ -64,7 +64,7 @@ QuantizeOutcome choose(Pretended& model, double max_changed, int trials = 64) {
                             .trace = [&](const Exceptions& kept, bool) { return model.trace(kept); }});
 }
 
-TEST(Quantize, KeepsNoMatrixHigherWhereNoneIsNeeded) {
+TEST(Quantize, KeepsNoMatrixWiderIfNoneIsNeeded) {
   Pretended model = some_model(4);
   model.flips["layer.0.qkv"] = {3};
   const QuantizeOutcome outcome = choose(model, 0.01);
@@ -76,7 +76,7 @@ TEST(Quantize, KeepsNoMatrixHigherWhereNoneIsNeeded) {
   EXPECT_DOUBLE_EQ(outcome.plain.after, 0.995);
 }
 
-TEST(Quantize, TheFewestOfTheMostHarmfulAreKept) {
+TEST(Quantize, KeepsTheFewestMostHarmfulMatrices) {
   Pretended model = some_model(6);
   model.flips = {{"layer.1.ffn2", {1, 2, 3, 4, 5, 6}},
                  {"layer.3.ffn2", {11, 12, 13, 14}},
@@ -93,7 +93,7 @@ TEST(Quantize, TheFewestOfTheMostHarmfulAreKept) {
 }
 
 // Doubling finds 8; the gap between 4 and 8 is halved towards 7.
-TEST(Quantize, TheShortestListLiesBetweenTwoDoublings) {
+TEST(Quantize, FindsShortestListBetweenTwoDoublings) {
   Pretended model = some_model(6);
   for (size_t i = 0; i < 7; ++i) model.flips[model.matrices[3 * i]] = {10 * i, 10 * i + 1, 10 * i + 2};
   const QuantizeOutcome outcome = choose(model, 0.01);  // two of 200 may change, and each spoils three
@@ -102,7 +102,7 @@ TEST(Quantize, TheShortestListLiesBetweenTwoDoublings) {
   EXPECT_EQ(outcome.chosen.changed, 0);
 }
 
-TEST(Quantize, QualityIsBoundedByItself) {
+TEST(Quantize, BoundsAccuracyDropSeparately) {
   Pretended model = some_model(2);
   model.flips["layer.1.ffn1"] = {1, 2, 3, 4, 5, 6};
   const ExitTrace reference = model.reference();
@@ -118,7 +118,7 @@ TEST(Quantize, QualityIsBoundedByItself) {
   EXPECT_EQ(outcome.exceptions, (Exceptions{{"layer.1.ffn1", Precision::bf16}}));
 }
 
-TEST(Quantize, ADeepModelStaysWithinTheTrials) {
+TEST(Quantize, LimitsTrialsOfADeepModel) {
   Pretended model = some_model(48);
   model.flips["layer.17.ffn2"] = {1, 2, 3, 4, 5, 6};
   const QuantizeOutcome outcome = choose(model, 0.01, 40);
@@ -128,7 +128,7 @@ TEST(Quantize, ADeepModelStaysWithinTheTrials) {
   EXPECT_LE(model.passes, 40);
 }
 
-TEST(Quantize, ReturnsTheBestListWhereBoundsCannotBeMet) {
+TEST(Quantize, ReturnsBestListIfBoundsCannotBeMet) {
   Pretended model = some_model(2);
   model.flips["layer.0.qkv"] = {1, 2, 3};
   model.flips["always"] = {5, 6, 7, 8};  // no exception helps: what the higher precision itself changes
@@ -155,7 +155,7 @@ ExitTrace exits_of(const std::vector<std::vector<float>>& margins) {
   return out;
 }
 
-TEST(Quantize, ATextThatLeavesElsewhereWithTheSameLabelHasChanged) {
+TEST(Quantize, CountsAnotherExitWithTheSameLabelAsChanged) {
   const ExitTrace before = exits_of({{6, 6, 6}, {6, 6, 6}, {1, 6, 6}, {1, 1, 6}});
   const ExitTrace after = exits_of({{6, 6, 6}, {1, 6, 6}, {6, 6, 6}, {1, 1, -6}});
   const PolicySpec early = parse_policy("confidence:0.95");

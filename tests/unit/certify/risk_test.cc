@@ -23,7 +23,7 @@ void expect_close(double got, double want, const std::string& what) {
   EXPECT_NEAR(got, want, 1e-8 * std::abs(want) + 1e-300) << what;
 }
 
-TEST(Special, HalfOfASymmetricBinomialIsAHalf) {
+TEST(Special, SymmetricBinomialCdfIsHalf) {
   for (const int64_t k : {0, 2, 999, 99'999, 4'999'999}) EXPECT_NEAR(binomial_cdf(k, 2 * k + 1, 0.5), 0.5, 1e-9) << k;
 }
 
@@ -34,7 +34,7 @@ TEST(Special, GivesTheSameBitsOnEveryArchitecture) {
   EXPECT_EQ(binomial_cdf(932, 2000, 0.5), 0x1.4ba14aa315dacp-10);
 }
 
-TEST(Special, BinomialTailAndBoundAreThoseOfScipy) {
+TEST(Special, BinomialTailAndBoundMatchScipy) {
   for (const Json& c : golden()["binomial"]) {
     expect_close(binomial_cdf(c["k"], c["n"], c["p"]), c["cdf"], c.dump());
     for (const auto& [delta, upper] : c["upper"].items())
@@ -46,18 +46,18 @@ TEST(Special, BinomialTailAndBoundAreThoseOfScipy) {
   EXPECT_EQ(binomial_upper_bound(0, 0, 0.05), 1) << "no rows say nothing";
 }
 
-TEST(Risk, HoeffdingBentkusIsItsDefinition) {
+TEST(Risk, HoeffdingBentkusMatchesItsDefinition) {
   for (const Json& c : golden()["hoeffding_bentkus"])
     expect_close(hoeffding_bentkus_p_value(c["mean"], c["n"], c["alpha"]), c["value"], c.dump());
 }
 
-TEST(Risk, HoeffdingBentkusDoesNotCountALossForRounding) {
+TEST(Risk, HoeffdingBentkusToleratesRounding) {
   double sum = 0;
   for (int i = 0; i < 30; ++i) sum += 0.1;  // 3.0000000000000013
   EXPECT_EQ(hoeffding_bentkus_p_value(sum / 300, 300, 0.05), hoeffding_bentkus_p_value(0.01, 300, 0.05));
 }
 
-TEST(Risk, BettingBoundsAreTheirDefinition) {
+TEST(Risk, BettingBoundsMatchTheirDefinition) {
   for (const Json& c : golden()["wsr"]) {
     const auto losses = c["losses"].get<std::vector<double>>();
     EXPECT_NEAR(wsr_upper_bound(losses, c["delta"]), c["upper"].get<double>(), 1e-9);
@@ -80,7 +80,7 @@ TEST(Risk, OnePercentAtNinetyFiveNeeds299Rows) {
     }
 }
 
-TEST(Risk, AllowedLossesAreThePublishedArithmetic) {
+TEST(Risk, AllowedLossesMatchPublishedFigures) {
   // Sizes of the GLUE dev sets at delta = 0.1, exact binomial.
   EXPECT_EQ(losses_allowed(277, 0.01, 0.1), 0);
   EXPECT_EQ(losses_allowed(408, 0.01, 0.1), 1);
@@ -114,7 +114,7 @@ TEST(Risk, ConformalChoiceCountsTheNewRowAsLost) {
   EXPECT_EQ(conformal_choice(3, 0.9, 1, at), 2u);
 }
 
-TEST(Risk, ConformalChoiceRemembersEachRowsWorst) {
+TEST(Risk, ConformalChoiceUsesEachRowsLargestLoss) {
   // Every setting loses one row, but each time another: bolder settings must not forget what safer ones lost.
   std::vector<std::vector<double>> losses(4, std::vector<double>(9));
   for (size_t s = 0; s < 4; ++s) losses[s][s] = 1;
@@ -142,7 +142,7 @@ double violation_share(int repeats, size_t rows, double max_drop, double delta, 
   return violations / static_cast<double>(repeats);
 }
 
-TEST(Coverage, TestsKeepTheirPromise) {
+TEST(Coverage, TestsHaveTheirErrorRate) {
   const double delta = 0.1, max_drop = 0.05;
   const int repeats = 1500;
   const double allowance = delta + 3 * std::sqrt(delta * (1 - delta) / repeats);
@@ -186,7 +186,7 @@ TEST(Coverage, ConformalRiskIsWithinBudgetOnAverage) {
   EXPECT_GT(mean, max_drop * 0.8);
 }
 
-TEST(Tries, AllOfThemTogetherStayWithinDelta) {
+TEST(Tries, SumOfAllLevelsIsAtMostDelta) {
   double sum = 0;
   for (int k = 1; k <= 60; ++k) {
     EXPECT_GT(share_of_try(k), 0);
@@ -197,7 +197,7 @@ TEST(Tries, AllOfThemTogetherStayWithinDelta) {
   EXPECT_EQ(share_of_try(1), 0.9);
 }
 
-TEST(Temperature, IsThatOfScipy) {
+TEST(Temperature, MatchesScipy) {
   for (const Json& c : golden()["temperature"]) {
     ExitTrace trace = random_trace({.rows = 60, .exits = 1, .classes = c["classes"].get<int>()});
     trace.logits = c["logits"].get<std::vector<float>>();
@@ -241,7 +241,7 @@ TEST(Temperature, IsShrunkByAPenaltyOnItsLogarithm) {
 }
 
 // Exits have to agree with full depth, whatever the gold labels say; what users see is calibrated to those.
-TEST(Temperature, OfDecisionsIsFittedToFullDepthAndOfScoresToGold) {
+TEST(Temperature, FitsDecisionsToFullDepthAndScoresToGold) {
   ExitTrace trace = random_trace({.rows = 300, .exits = 3, .classes = 3});
   std::vector<int> last;
   for (size_t row = 0; row < trace.rows; ++row) {
@@ -264,7 +264,7 @@ TEST(Temperature, OfDecisionsIsFittedToFullDepthAndOfScoresToGold) {
   EXPECT_EQ(score_temperatures(numbers), std::vector<float>(4, 1.0F));
 }
 
-TEST(Temperature, HelpsRealExits) {
+TEST(Temperature, LowersNegativeLogLikelihoodOfARealTrace) {
   const ExitTrace fit = read_trace(real_trace("sst2-exeunt.held")), fresh = read_trace(real_trace("sst2-exeunt.dev"));
   const std::vector<float> temperatures = score_temperatures(fit);
   std::vector<int> gold;

@@ -27,7 +27,7 @@ double draw(std::mt19937_64& random, double mean) {
   return std::uniform_real_distribution<>()(random) < mean ? 1 : 0;
 }
 
-TEST(RiskAlarm, SpendsTheLevelOverAllStartsAndNoMore) {
+TEST(RiskAlarm, SpendsTheLevelOverAllStarts) {
   RiskAlarm alarm(kMaxDrop, kAlpha);
   for (int i = 0; i < 1'000'000; ++i) alarm.record(kMaxDrop);  // every bet stays as it began: the shares alone add up
   EXPECT_LT(alarm.evidence(), 1);
@@ -35,7 +35,7 @@ TEST(RiskAlarm, SpendsTheLevelOverAllStartsAndNoMore) {
   EXPECT_FALSE(alarm.raised());
 }
 
-TEST(RiskAlarm, IsNotRaisedAtTheRiskThatWasPromised) {
+TEST(RiskAlarm, IsNotRaisedAtThePromisedRisk) {
   int raised = 0;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
@@ -49,7 +49,7 @@ TEST(RiskAlarm, IsNotRaisedAtTheRiskThatWasPromised) {
   EXPECT_LE(raised, std::floor(runs * kAlpha + 3 * std::sqrt(runs * kAlpha)));
 }
 
-TEST(RiskAlarm, IsNotRaisedByFractionalLossesAtTheRiskThatWasPromised) {
+TEST(RiskAlarm, IsNotRaisedByFractionalLossesAtThePromisedRisk) {
   int raised = 0;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
@@ -62,7 +62,7 @@ TEST(RiskAlarm, IsNotRaisedByFractionalLossesAtTheRiskThatWasPromised) {
   EXPECT_LE(raised, std::floor(runs * kAlpha + 3 * std::sqrt(runs * kAlpha)));
 }
 
-TEST(RiskAlarm, DetectsAChangeAfterALongGoodPast) {
+TEST(RiskAlarm, DetectsChangeAfterManyRowsWithoutLoss) {
   std::vector<int> delays;
   for (int run = 0; run < simulated_runs(); ++run) {
     std::mt19937_64 random(static_cast<uint64_t>(run));
@@ -79,7 +79,7 @@ TEST(RiskAlarm, DetectsAChangeAfterALongGoodPast) {
   EXPECT_LE(delays[delays.size() / 2], 3000);
 }
 
-TEST(RiskAlarm, SeesFractionalLossesAsWell) {
+TEST(RiskAlarm, DetectsFractionalLosses) {
   RiskAlarm alarm(0.01, kAlpha);
   int delay = 0;
   for (; !alarm.raised() && delay < 10'000; ++delay) alarm.record(delay % 2 == 0 ? 0.05 : 0);  // 2.5 % on average
@@ -99,7 +99,7 @@ double log_mixture(double sum, double rest, double mean) {
   return std::log(total / kSteps);
 }
 
-TEST(AnytimeUpperBound, LiesWhereTheMixtureReachesTheLevel) {
+TEST(AnytimeUpperBound, IsWhereTheMixtureReachesTheLevel) {
   for (const auto& [sum, count] : std::vector<std::pair<double, int64_t>>{{0, 50}, {1, 100}, {7.25, 400}, {30, 3000}}) {
     const double bound = anytime_upper_bound(sum, count, 0.05);
     EXPECT_GT(bound, sum / static_cast<double>(count));

@@ -29,7 +29,7 @@ PolicyFile certified_elsewhere(const SmallModel& model, const std::string& engin
   return file;
 }
 
-TEST(Transfer, CertifiesOnThisEngineWhatWasCertifiedOnAnother) {
+TEST(Transfer, CertifiesPolicyOfAnotherEngine) {
   const SmallModel model;
   const PolicyFile before = certified_elsewhere(model);
   const auto resolved = [&] { return resolve(Checkpoint::open(model.folder), {.precision = Precision::fp32}); };
@@ -61,7 +61,7 @@ TEST(Transfer, CertifiesOnThisEngineWhatWasCertifiedOnAnother) {
   EXPECT_EQ(done.calibration.outcomes.size(), 2U);
 }
 
-TEST(Transfer, CertifiesOnTheCpuWhatWasCertifiedOnAGpu) {
+TEST(Transfer, CertifiesGpuPolicyOnCpu) {
   const SmallModel model;
   const PolicyFile before = certified_elsewhere(model, "cuda/sm_90");
   const auto resolved = [&](const EngineTraits& engine) {

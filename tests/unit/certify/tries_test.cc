@@ -35,7 +35,7 @@ class StateHome {
   std::optional<std::string> before_;
 };
 
-TEST(Tries, CountThoseThatShareARowWhateverTheModel) {
+TEST(Tries, CountsTriesThatShareARowAcrossModels) {
   const Scratch scratch;
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 100)), 1);
   EXPECT_EQ(count_try(scratch.path(), "b", rows(99, 150)), 2) << "one row in common";
@@ -43,7 +43,7 @@ TEST(Tries, CountThoseThatShareARowWhateverTheModel) {
   EXPECT_EQ(count_try(scratch.path(), "d", rows(0, 300)), 4);
 }
 
-TEST(Tries, TheSameTestAgainIsNoNewTry) {
+TEST(Tries, RepeatedTestIsTheSameTry) {
   const Scratch scratch;
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
   EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 2);
@@ -52,7 +52,7 @@ TEST(Tries, TheSameTestAgainIsNoNewTry) {
 }
 
 // A promise about a precision that the user names is one of its own; what was not asked for one by one is one promise.
-TEST(Tries, OfANamedPrecisionHaveADeltaOfTheirOwn) {
+TEST(Tries, NamedPrecisionHasSeparateDelta) {
   const Scratch scratch;
   const auto tried = [&](const char* test, const char* precision, bool named) {
     return count_try(scratch.path(), test, rows(0, 10), {.precision = precision, .named = named});
@@ -67,7 +67,7 @@ TEST(Tries, OfANamedPrecisionHaveADeltaOfTheirOwn) {
 }
 
 // Nothing is tested where the rows are too few, so nothing is used up.
-TEST(Tries, ThatNoRowsSufficeForAreNotCounted) {
+TEST(Tries, DoesNotCountTestsWithTooFewRows) {
   const Scratch scratch;
   const StateHome home(scratch.path());
   const CalibrationData data = split_for_calibration(random_trace({.rows = 200}), 1);
@@ -80,7 +80,7 @@ TEST(Tries, ThatNoRowsSufficeForAreNotCounted) {
 }
 
 // The last exit in fp32 is the reference, whether it is written down a second time or not.
-TEST(Tries, OfOneTestAreOneWithAndWithoutTheReferenceInTheTrace) {
+TEST(Tries, ReferenceInTheTraceDoesNotMakeANewTry) {
   const Scratch scratch;
   const StateHome home(scratch.path());
   ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
@@ -91,14 +91,14 @@ TEST(Tries, OfOneTestAreOneWithAndWithoutTheReferenceInTheTrace) {
   EXPECT_EQ(plan.tries, 1);
 }
 
-TEST(Tries, ADamagedEntryCountsAsATry) {
+TEST(Tries, CountsDamagedEntry) {
   const Scratch scratch;
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
   scratch.write("tries/x.safetensors", "no tensors");
   EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 3);
 }
 
-TEST(Tries, AnUnreadableSaltIsAnErrorAndNoNewOne) {
+TEST(Tries, RejectsUnreadableSalt) {
   const Scratch scratch;
   for (const char* damaged : {"", "17", "17 x\n", "-1 5\n", "17 18446744073709551616\n"}) {
     scratch.write("salt", damaged);
@@ -122,7 +122,7 @@ TEST(Tries, SaltsRowHashes) {
   EXPECT_NE(bytes(one.path()), bytes(two.path())) << "each user has a salt of their own";
 }
 
-TEST(Tries, AreCountedOneAtATime) {
+TEST(Tries, CountsConcurrentTries) {
   const Scratch scratch;
   std::vector<int> numbers(8);
   {
@@ -141,7 +141,7 @@ TEST(Tries, NoticesUnwritableStateFolder) {
   EXPECT_EQ(error.code(), Code::resources);
 }
 
-TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
+TEST(Tries, DistinguishesPlansAndParts) {
   const Scratch scratch;
   const StateHome home(scratch.path());
   ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
@@ -165,7 +165,7 @@ TEST(Tries, AreOfOnePlanOnOnePartOfTheRows) {
   EXPECT_EQ(tried(other, 1, plan), 1) << "other texts";
 }
 
-TEST(Tries, OfTracesWithoutHashesGoByTheRowsOfTheirData) {
+TEST(Tries, IdentifiesRowsWithoutHashesByTheirData) {
   const Scratch scratch;
   const StateHome home(scratch.path());
   ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});

@@ -26,7 +26,7 @@ std::string topics(int from, int count) {
   return out;
 }
 
-TEST(Baseline, ALinearModelLearnsWordsAndTheirForms) {
+TEST(Baseline, LinearModelLearnsWordsAndTheirForms) {
   const std::vector<BaselineScore> scores =
       baseline(table_of(topics(0, 60)), table_of(topics(60, 30)), {Metric::accuracy});
   ASSERT_EQ(scores.size(), 2U);
@@ -36,7 +36,7 @@ TEST(Baseline, ALinearModelLearnsWordsAndTheirForms) {
   EXPECT_EQ(scores[1].metrics[0].value, 1.0);
 }
 
-TEST(Baseline, ReadsTheSecondTextOfAPairAsAnother) {
+TEST(Baseline, DistinguishesTheTextsOfAPair) {
   const std::string rows = "good,bad,first\nbad,good,second\nfine good,bad so,first\nvery bad,good one,second\n";
   const Dataset data = table_of(rows, true);
   std::vector<float> gold;
@@ -44,7 +44,7 @@ TEST(Baseline, ReadsTheSecondTextOfAPairAsAnother) {
   EXPECT_EQ(LinearModel(data).answers(data), gold);
 }
 
-TEST(Baseline, LearnsARegression) {
+TEST(Baseline, LearnsRegression) {
   std::string rows;
   for (int i = 0; i < 40; ++i)
     rows += fmt::format("word{} {},{}\n", i, i % 2 == 0 ? "high" : "low", i % 2 == 0 ? 4.5 : 1.25);
@@ -81,7 +81,7 @@ TEST(Baseline, LearnsEachOfSeveralLabels) {
   EXPECT_EQ(scores[1].metrics[0].value, 1.0);
 }
 
-TEST(Baseline, SaysWhoBeatsANetworkAndWhatToDo) {
+TEST(Baseline, NamesBaselineThatBeatsTheNetwork) {
   const std::vector<BaselineScore> scores{{"majority class", {{Metric::accuracy, 0.5}, {Metric::f1, 0.0}}},
                                           {"linear model", {{Metric::accuracy, 0.8}, {Metric::f1, 0.75}}}};
   EXPECT_EQ(baseline_lines(scores), (std::vector<std::string>{"majority class: accuracy 50.00, f1 0.00",
@@ -94,7 +94,7 @@ TEST(Baseline, SaysWhoBeatsANetworkAndWhatToDo) {
   EXPECT_EQ(lost_to_baseline({}, Metric::accuracy, 0.1), "");
 }
 
-TEST(Baseline, TheSameRowsGiveTheSameModel) {
+TEST(Baseline, IsDeterministic) {
   const Dataset train = table_of(topics(0, 60)), test = table_of(topics(60, 60));
   EXPECT_EQ(LinearModel(train).answers(test), LinearModel(train).answers(test));
 }

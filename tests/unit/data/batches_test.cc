@@ -47,7 +47,7 @@ int64_t padded_tokens(const std::vector<Batch>& batches, const std::vector<int64
   return sum;
 }
 
-TEST(Batches, ShufflingKeepsEveryRowOnceAndRepeatsItselfExactly) {
+TEST(Batches, ShufflingKeepsEveryRowAndIsDeterministic) {
   const auto offsets = offsets_of(many_lengths(1000));
   const auto first = shuffled_batches(offsets, {.batch = 32});
   expect_every_row_once(first, 1000);
@@ -60,19 +60,19 @@ TEST(Batches, ShufflingKeepsEveryRowOnceAndRepeatsItselfExactly) {
             shuffled_batches(offsets, {.batch = 32, .seed = 43, .epoch = 0}));
 }
 
-TEST(Batches, TheOrderOfASeedNeverChanges) {
+TEST(Batches, OrderOfASeedIsStable) {
   const auto offsets = offsets_of(std::vector<int64_t>(8, 1));
   EXPECT_THAT(flat(shuffled_batches(offsets, {.batch = 3, .seed = 42})), ElementsAre(3, 6, 0, 7, 1, 2, 5, 4));
 }
 
 // SplitMix64 maps 0 to 0, so this epoch's first number is 0: below 2^64 mod 5 = 1, hence drawn again.
-TEST(Batches, ANumberThatWouldFavourSomeRowsIsDrawnAgain) {
+TEST(Batches, RejectsBiasedDraws) {
   const auto offsets = offsets_of(std::vector<int64_t>(5, 1));
   EXPECT_THAT(flat(shuffled_batches(offsets, {.batch = 5, .seed = 42, .epoch = 0xa3f1542050ca1556})),
               ElementsAre(2, 3, 1, 4, 0));
 }
 
-TEST(Batches, EveryPlaceIsAsLikelyForEveryRow) {
+TEST(Batches, ShufflesUniformly) {
   const auto offsets = offsets_of(std::vector<int64_t>(5, 1));
   std::vector<std::vector<int>> seen(5, std::vector<int>(5, 0));
   constexpr int kRounds = 20'000;
@@ -102,7 +102,7 @@ TEST(Batches, RowsOfOneLengthKeepTheirOrder) {
               ElementsAre(ElementsAre(1, 3), ElementsAre(0, 2), ElementsAre(4)));
 }
 
-TEST(Batches, BucketsHoldTheirLimits) {
+TEST(Batches, BucketsStayWithinTheirLimits) {
   const auto lengths = many_lengths(1500);
   const auto offsets = offsets_of(lengths);
   const auto batches = bucketed_batches(offsets, {.rows = 16, .tokens = 500});

@@ -36,7 +36,7 @@ TEST(ClassReport, NamesTheMostFrequentMistakesFirst) {
   EXPECT_EQ(report.worst(9).size(), 3U);
 }
 
-TEST(ClassReport, ClassesThatDoNotOccurCountForNothing) {
+TEST(ClassReport, IgnoresClassesThatDoNotOccur) {
   const ClassReport report = class_report(std::vector<float>{0, 0}, std::vector<float>{0, 0}, 3);
   EXPECT_EQ(report.macro_f1, 1);
   EXPECT_EQ(report.classes[1].f1, 0);

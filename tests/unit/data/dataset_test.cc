@@ -54,7 +54,7 @@ TEST(Dataset, ColaHasNoHeaderAndMayLackTheFinalNewline) {
   EXPECT_THAT(data.columns, IsEmpty());
 }
 
-TEST(Dataset, ByteOrderMarkAndWindowsLineEndsAreNoPartOfTheText) {
+TEST(Dataset, StripsByteOrderMarkAndCrLf) {
   const Dataset data =
       parse("mrpc", Split::train, "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t5\t6\tabc\tdef\r\n");
   EXPECT_THAT(data.notices, IsEmpty());
@@ -71,7 +71,7 @@ TEST(Dataset, ColumnsAreFoundByNameInFilesWithFewerColumns) {
   EXPECT_THAT(data.notices, IsEmpty());
 }
 
-TEST(Dataset, ColumnsWithoutTheirNameAreTakenByNumberWithANotice) {
+TEST(Dataset, FallsBackToColumnNumberWithNotice) {
   const Dataset data = parse("rte", Split::dev, "id\tpremise\tsentence2\tgold\n0\tp\th\tnot_entailment\n");
   EXPECT_EQ(data.examples[0].text, "p");
   EXPECT_EQ(data.examples[0].gold, 1);
@@ -98,7 +98,7 @@ TEST(Dataset, SimilarityIsANumberFromZeroToFive) {
               HasSubstr("got 'n/a', want a finite number"));
 }
 
-TEST(Dataset, ElueFilesHaveLayoutsOfTheirOwn) {
+TEST(Dataset, ReadsLayoutsOfElue) {
   const Dataset snli = parse("snli", Split::dev, "\xEF\xBB\xBFpremise\thypothesis\tlabel\r\na\tb\t2\r\n");
   EXPECT_EQ(snli.examples[0].text, "a");
   EXPECT_EQ(snli.examples[0].gold, 2);
@@ -108,7 +108,7 @@ TEST(Dataset, ElueFilesHaveLayoutsOfTheirOwn) {
   EXPECT_EQ(test.examples[0].pair, "b");
 }
 
-TEST(Dataset, AShortRowNamesLineAndMissingColumn) {
+TEST(Dataset, RejectsShortRowWithLineAndColumn) {
   const Error error = error_in("rte", Split::train, "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n1\ta\n");
   EXPECT_STREQ(error.what(), "f.tsv:3: got 2 columns, want 4: 'sentence2' is missing");
   EXPECT_THAT(error.hint(), HasSubstr("TAB"));
@@ -129,25 +129,25 @@ TEST(Dataset, EmptyLinesCountOnlyInsideTheFile) {
               HasSubstr("f.tsv:3: got 1 columns, want 2"));
 }
 
-TEST(Dataset, AnUnknownLabelNamesLineAndColumn) {
+TEST(Dataset, RejectsUnknownLabelWithLineAndColumn) {
   const Error error = error_in("rte", Split::dev, "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailmnet\n");
   EXPECT_STREQ(error.what(),
                "f.tsv:2: column 4 ('label'): got label 'entailmnet', want one of entailment, not_entailment");
   EXPECT_EQ(error.hint(), "did you mean 'entailment'?");
 }
 
-TEST(Dataset, BrokenUtf8NamesLineAndColumn) {
+TEST(Dataset, RejectsInvalidUtf8WithLineAndColumn) {
   EXPECT_STREQ(error_in("sst-2", Split::dev, "sentence\tlabel\nfine\t1\ncaf\xE9 noir\t1\n").what(),
                "f.tsv:3: column 1 ('sentence'): byte 4 is 0xE9, want valid UTF-8");
 }
 
-TEST(Dataset, AHeaderWithTooFewColumnsIsAnError) {
+TEST(Dataset, RejectsHeaderWithTooFewColumns) {
   const Error error = error_in("mrpc", Split::train, "Quality,#1 ID,#2 ID\n1,2,3\n");
   EXPECT_THAT(error.what(), HasSubstr("f.tsv:1: got 1 columns, want 4 for column '#1 String'"));
   EXPECT_THAT(error.hint(), HasSubstr("TAB"));
 }
 
-TEST(Dataset, FilesWithoutRowsAreErrors) {
+TEST(Dataset, RejectsFilesWithoutRows) {
   EXPECT_THAT(error_in("sst-2", Split::dev, "").what(), HasSubstr("got an empty file"));
   EXPECT_THAT(error_in("sst-2", Split::dev, "sentence\tlabel\n\n").what(), HasSubstr("got no row of data"));
   EXPECT_THAT(error_in("sst-2", Split::dev, std::string_view("\xFF\xFEs\0", 4)).what(), HasSubstr("UTF-16"));
@@ -181,21 +181,21 @@ TEST(Dataset, FilesAreFoundInTheTasksFolderOrAboveIt) {
   EXPECT_THAT(error.hint(), HasSubstr("download_glue_data"));
 }
 
-TEST(Dataset, TheDiagnosticSetLiesWithMnli) {
+TEST(Dataset, FindsDiagnosticSetInTheFolderOfMnli) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.path() / "MNLI");
   (void)scratch.write("MNLI/diagnostic.tsv", "index\tsentence1\tsentence2\n0\ta\tb\n");
   EXPECT_EQ(read_split(find_task("ax"), Split::test, scratch.path()).examples[0].pair, "b");
 }
 
-TEST(Dataset, ASplitTheTaskDoesNotHaveIsAMistakeOfTheUser) {
+TEST(Dataset, RejectsSplitThatTheTaskLacks) {
   const Error error = error_of([] { (void)read_split(find_task("mnli-mm"), Split::train, "."); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_STREQ(error.what(), "task MNLI-mm has no train split");
   EXPECT_EQ(error.hint(), "train MNLI instead");
 }
 
-TEST(Dataset, GoldMovesToAModelsLabelOrderByName) {
+TEST(Dataset, ReordersGoldByLabelName) {
   Dataset data = parse("mnli", Split::dev,
                        "sentence1\tsentence2\tgold_label\na\tb\tneutral\na\tb\tcontradiction\na\tb\tentailment\n");
   reorder_labels(data, {"contradiction", "neutral", "entailment"});
@@ -207,7 +207,7 @@ TEST(Dataset, GoldMovesToAModelsLabelOrderByName) {
   EXPECT_THAT(error.what(), HasSubstr("f.tsv: row 3: got label 'entailment'"));
 }
 
-TEST(Dataset, UnlabelledDataTakesAnyLabelOrder) {
+TEST(Dataset, UnlabelledDataAcceptsAnyLabelOrder) {
   Dataset data = parse("rte", Split::test, "index\tsentence1\tsentence2\n0\ta\tb\n");
   reorder_labels(data, {"yes", "no"});
   EXPECT_TRUE(std::isnan(data.examples[0].gold));

@@ -89,7 +89,7 @@ TEST(Features, RowsArePackedInTheOrderOfTheData) {
   EXPECT_EQ(features.info.data, some_data().sha256);
 }
 
-TEST(Features, AnyNumberOfThreadsGivesTheSame) {
+TEST(Features, DoNotDependOnThreads) {
   Dataset data = some_data();
   for (int i = 0; i < 1000; ++i) {
     data.examples.push_back(
@@ -115,7 +115,7 @@ TEST(Features, LengthsAreThoseOfWholeTextsSpreadOverTheData) {
   EXPECT_TRUE(text_lengths({}, WordLengths()).empty());
 }
 
-TEST(Features, FilesGiveBackWhatWasWritten) {
+TEST(Features, SurviveWritingAndReading) {
   const Scratch scratch;
   const auto path = scratch.path() / "f.safetensors";
   Features features = some_features();
@@ -139,7 +139,7 @@ TEST(Features, RegressionsHaveValuesAndNoLabels) {
   EXPECT_TRUE(again.info.labels.empty());
 }
 
-TEST(Features, RowsWithSeveralLabelsKeepTheirSets) {
+TEST(Features, KeepLabelSets) {
   const Scratch scratch;
   UserColumns columns;
   columns.problem = Problem::multi_label;
@@ -157,7 +157,7 @@ TEST(Features, RowsWithSeveralLabelsKeepTheirSets) {
               HasSubstr("row 1: got 0.5 for a label, want 1 or 0"));
 }
 
-TEST(Features, InconsistentFeaturesAreRefused) {
+TEST(Features, RejectInconsistentFeatures) {
   const auto message = [](auto&& change) {
     Features features = some_features();
     change(features);
@@ -179,7 +179,7 @@ TEST(Features, InconsistentFeaturesAreRefused) {
   EXPECT_THAT(message([](Features& f) { f.ids[4] = -7; }), HasSubstr("token 4: got id -7"));
 }
 
-TEST(Features, DamagedFilesAreRefusedByName) {
+TEST(Features, RejectDamagedFiles) {
   const Scratch scratch;
   const auto path = scratch.path() / "f.safetensors";
   const std::vector<int32_t> ids = {1, 2};

@@ -21,7 +21,7 @@ std::vector<float> gold_in(const Dataset& data) {
   return out;
 }
 
-TEST(GoldReader, TakesSpellingsOfALabelForOne) {
+TEST(GoldReader, MergesSpellingsOfALabel) {
   const Dataset data = labelled_csv("text,label\na,ham\nb,\"ham \"\nc,Ham\nd,spam\ne,ham\n");
   EXPECT_THAT(data.labels, ElementsAre("ham", "spam"));
   EXPECT_THAT(gold_in(data), ElementsAre(0, 0, 0, 1, 0));
@@ -33,7 +33,7 @@ TEST(GoldReader, TakesSpellingsOfALabelForOne) {
   EXPECT_THAT(labelled_csv("text,label\na,ham\nb,spam\n").notices, IsEmpty());
 }
 
-TEST(GoldReader, TakesTheUsualSpellingWhateverTheOrderOfTheRows) {
+TEST(GoldReader, KeepsMostFrequentSpelling) {
   EXPECT_THAT(labelled_csv("text,label\na,Ham\nb,ham\nc,ham\nd,x\n").labels, ElementsAre("ham", "x"));
   EXPECT_THAT(labelled_csv("text,label\na,ham\nb,ham\nc,Ham\nd,x\n").labels, ElementsAre("ham", "x"));
   EXPECT_THAT(labelled_csv("text,label\na,ham\nb,Ham\nd,x\n").labels, ElementsAre("Ham", "x"))
@@ -51,7 +51,7 @@ TEST(GoldReader, KeepsGivenLabelsApartAndFindsOthersAmongThem) {
       << "either could be meant";
 }
 
-TEST(GoldReader, WholeNumbersAreClassesHoweverTheyAreWritten) {
+TEST(GoldReader, WholeNumbersAreClasses) {
   const Dataset data = labelled_csv("text,label\na,0.0\nb,1.0\nc,1.0\nd,10.0\ne,2.0\n");
   EXPECT_NE(data.problem, Problem::regression);
   EXPECT_THAT(data.labels, ElementsAre("0.0", "1.0", "2.0", "10.0"));
@@ -65,7 +65,7 @@ TEST(GoldReader, WholeNumbersAreClassesHoweverTheyAreWritten) {
       << "as the model was trained";
 }
 
-TEST(GoldReader, KnowsWhatStandsForAMissingValue) {
+TEST(GoldReader, RecognisesMissingValues) {
   for (const char* text : {"NA", "n/a", "NaN", " null ", "#N/A", "<NA>"}) EXPECT_TRUE(looks_missing(text)) << text;
   for (const char* text : {"", "none", "nay", "n"}) EXPECT_FALSE(looks_missing(text)) << text;
 }

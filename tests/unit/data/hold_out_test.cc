@@ -40,7 +40,7 @@ std::map<float, int> count_labels(const Dataset& data) {
   return out;
 }
 
-TEST(HoldOut, EachLabelGivesItsShareAndNoRowIsLost) {
+TEST(HoldOut, IsStratifiedByLabelAndKeepsEveryRow) {
   Dataset data = labelled_texts({600, 300, 2});
   const std::set<std::string> all = texts_of(data);
   const HeldOut held = hold_out(data, 0.3);
@@ -55,7 +55,7 @@ TEST(HoldOut, EachLabelGivesItsShareAndNoRowIsLost) {
   EXPECT_TRUE(held.certify.labelled);
 }
 
-TEST(HoldOut, TheOrderOfTheFileDoesNotMatter) {
+TEST(HoldOut, DoesNotDependOnRowOrder) {
   Dataset data = labelled_texts({200, 100}), turned = data;
   std::reverse(turned.examples.begin(), turned.examples.end());
   const HeldOut held = hold_out(data, 0.3), other = hold_out(turned, 0.3);
@@ -64,7 +64,7 @@ TEST(HoldOut, TheOrderOfTheFileDoesNotMatter) {
   EXPECT_EQ(texts_of(data), texts_of(turned));
 }
 
-TEST(HoldOut, ATextThatOccursTwiceIsNeverLearnedAndMeasured) {
+TEST(HoldOut, KeepsDuplicateTextsInOnePart) {
   Dataset data = labelled_texts({100, 100});
   const std::vector<Example> once = data.examples;
   for (const Example& example : once) {
@@ -91,14 +91,14 @@ TEST(HoldOut, RepeatedTextsDoNotExceedTheShare) {
   EXPECT_EQ(data.examples.size(), 273U);
 }
 
-TEST(HoldOut, LargeFilesGiveNoMoreThanMeasuringNeeds) {
+TEST(HoldOut, LimitsRowsOfLargeFiles) {
   Dataset data = labelled_texts({30000, 30000});
   const HeldOut held = hold_out(data, 0.3);
   EXPECT_EQ(held.eval.examples.size(), 2000U);
   EXPECT_EQ(held.certify.examples.size(), 4000U);
 }
 
-TEST(HoldOut, SmallFilesAreLearnedWhole) {
+TEST(HoldOut, HoldsNothingOutOfSmallFiles) {
   Dataset data = labelled_texts({30, 19});
   const HeldOut held = hold_out(data, 0.3);
   EXPECT_EQ(data.examples.size(), 49U);
@@ -110,7 +110,7 @@ TEST(HoldOut, SmallFilesAreLearnedWhole) {
   EXPECT_TRUE(hold_out(asked, 0).certify.examples.empty());
 }
 
-TEST(HoldOut, TheFileGivesBackTextsPairsAndLabels) {
+TEST(HoldOut, FileKeepsTextsPairsAndLabels) {
   const Scratch scratch;
   Dataset data = labelled_texts({2, 1});
   data.labels = {"a \"quoted\", name", "b"};
@@ -133,7 +133,7 @@ TEST(HoldOut, TheFileGivesBackTextsPairsAndLabels) {
   }
 }
 
-TEST(HoldOut, ARegressionKeepsItsValuesToTheLastBit) {
+TEST(HoldOut, FileKeepsRegressionValuesExactly) {
   const Scratch scratch;
   Dataset data = labelled_texts({60});
   data.problem = Problem::regression;
@@ -149,7 +149,7 @@ TEST(HoldOut, ARegressionKeepsItsValuesToTheLastBit) {
 }
 
 // Its rows are shown, and kept in traces and reports: a model folder must not name another file of its user's.
-TEST(HoldOut, TheFileOfAModelFolderIsReadBeneathIt) {
+TEST(HoldOut, RejectsSymlinkOutsideFolder) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.path() / "model");
   scratch.write("others.csv", held_out_text(labelled_texts({2, 1})));

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Labels, NumbersAreReadWholeOrNotAtAll) {
+TEST(Labels, ParsesWholeFieldAsNumber) {
   EXPECT_EQ(parse_number("3.8"), 3.8);
   EXPECT_EQ(parse_number(" 5.000 "), 5.0);
   EXPECT_EQ(parse_number("-1e-3"), -1e-3);
@@ -31,7 +31,7 @@ TEST(Labels, InferredOrderDoesNotDependOnTheRows) {
   EXPECT_THAT(twins, ElementsAre("0", "01", "1"));
 }
 
-TEST(Labels, AnUnknownLabelNamesTheKnownOnes) {
+TEST(Labels, RejectsUnknownLabelWithTheKnownOnes) {
   const LabelIndex index({"entailment", "not_entailment"});
   EXPECT_EQ(index.gold("not_entailment", "f"), 1);
   const Error error = error_of([&] { (void)index.gold("entailmnet", "train.tsv:3: column 4 ('label')"); });
@@ -41,19 +41,19 @@ TEST(Labels, AnUnknownLabelNamesTheKnownOnes) {
   EXPECT_EQ(error.hint(), "did you mean 'entailment'?");
 }
 
-TEST(Labels, AnEndlessUnknownLabelIsShownShort) {
+TEST(Labels, ShortensLongUnknownLabel) {
   const LabelIndex index({"yes", "no"});
   const Error error = error_of([&] { (void)index.gold(std::string(1'000'000, 'x'), "f"); });
   EXPECT_LT(std::string(error.what()).size(), 200U);
 }
 
-TEST(Labels, ALabelGivenTwiceIsAMistakeOfTheUser) {
+TEST(Labels, RejectsDuplicateLabel) {
   const Error error = error_of([] { LabelIndex({"a", "b", "a"}); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), HasSubstr("duplicate label 'a'"));
 }
 
-TEST(Labels, ValuesKeepToTheirRange) {
+TEST(Labels, RejectsValuesOutOfRange) {
   EXPECT_FLOAT_EQ(gold_value("3.75", {{0, 5}}, "f"), 3.75F);
   EXPECT_THAT(error_of([] {
                 (void)gold_value("5.001", {{0, 5}}, "f:2");

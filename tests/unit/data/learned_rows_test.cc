@@ -27,7 +27,7 @@ LearnedRows learned(const std::vector<Ids>& rows, const RowSalt& salt = {1, 2}) 
   return LearnedRows(std::vector<LearnedRows::Row>(rows.begin(), rows.end()), 128, salt);
 }
 
-TEST(LearnedRows, KnowsAWholeTextAgainAndCountsItOnce) {
+TEST(LearnedRows, RecognisesWholeTextOnce) {
   const LearnedRows rows = learned({row({7, 8, 9}), row({5}), row({7, 8, 9}), row({})});
   EXPECT_EQ(rows.size(), 3);
   EXPECT_EQ(rows.overlap(row({7, 8, 9})), Overlap::equal);
@@ -37,7 +37,7 @@ TEST(LearnedRows, KnowsAWholeTextAgainAndCountsItOnce) {
   EXPECT_EQ(rows.overlap(row({7, 8})), Overlap::none) << "fewer than four tokens: part of too many texts to tell";
 }
 
-TEST(LearnedRows, SeesTextsThatContainALearnedOneOrLieWithinIt) {
+TEST(LearnedRows, RecognisesContainedAndContainingTexts) {
   const LearnedRows rows = learned({row({1, 2, 3, 4, 5, 6}), row({20, 21, 22, 23})});
   EXPECT_EQ(rows.overlap(row({2, 3, 4, 5})), Overlap::partial);
   EXPECT_EQ(rows.overlap(row({9, 20, 21, 22, 23, 9})), Overlap::partial);
@@ -45,7 +45,7 @@ TEST(LearnedRows, SeesTextsThatContainALearnedOneOrLieWithinIt) {
   EXPECT_EQ(rows.overlap(row({20, 21, 22, 9, 23})), Overlap::none);
 }
 
-TEST(LearnedRows, AgreesWithAPlainSearchOverRandomTexts) {
+TEST(LearnedRows, MatchesNaiveSearchOverRandomTexts) {
   std::mt19937 random(7);
   const auto text = [&](size_t most, int vocabulary) {
     Ids ids(1 + random() % most);
@@ -83,7 +83,7 @@ TEST(LearnedRows, AgreesWithAPlainSearchOverRandomTexts) {
   EXPECT_GT(none, 100);
 }
 
-TEST(LearnedRows, FewTextsAreTakenForLearnedByChance) {
+TEST(LearnedRows, HasFewFalsePositives) {
   std::mt19937 random(3);
   std::vector<Ids> rows;
   for (int i = 0; i < 2000; ++i) {
@@ -101,14 +101,14 @@ TEST(LearnedRows, FewTextsAreTakenForLearnedByChance) {
   EXPECT_LT(wrong, 60);
 }
 
-TEST(LearnedRows, HashesTellNothingWithoutTheSalt) {
+TEST(LearnedRows, HashesDependOnTheSalt) {
   EXPECT_EQ(row_hash(row({1, 2, 3}), {4, 5}), row_hash(row({1, 2, 3}), {4, 5}));
   EXPECT_NE(row_hash(row({1, 2, 3}), {4, 5}), row_hash(row({1, 2, 3}), {4, 7}));
   EXPECT_NE(row_hash(row({1, 2, 3}), {4, 5}), row_hash(row({1, 2, 3}), {5, 5}));
   EXPECT_NE(draw_salt(), draw_salt());
 }
 
-TEST(LearnedRows, ComeBackFromTheirFile) {
+TEST(LearnedRows, SurviveWritingAndReading) {
   const Scratch scratch;
   const LearnedRows made = learned({row({1, 2, 3, 4, 5}), row({6})}, draw_salt());
   made.write(scratch.path() / kLearnedFile);
@@ -120,7 +120,7 @@ TEST(LearnedRows, ComeBackFromTheirFile) {
   EXPECT_EQ(back.max_lengths(), std::vector<int64_t>{128});
 }
 
-TEST(LearnedRows, OfALaterTrainingAreAddedToThoseOfTheBaseModel) {
+TEST(LearnedRows, AreAddedToThoseOfTheBaseModel) {
   const Scratch scratch;
   std::vector<Ids> first, second;
   std::mt19937 random(5);
@@ -176,7 +176,7 @@ LearnedRows parsed(const std::string& list) {
 }
 
 // Every text is tokenized once for each max-length, and each of its stretches looked for once for each length.
-TEST(LearnedRows, AListCannotAskForEndlessWork) {
+TEST(LearnedRows, RejectsTooManyOrUnsortedLengths) {
   EXPECT_EQ(parsed(list_of({1}, {4, 1 << 20}, {1, 1 << 20})).overlap(row({1, 2, 3, 4, 5})), Overlap::none);
   Numbers many(257);
   std::iota(many.begin(), many.end(), 1);
@@ -190,7 +190,7 @@ TEST(LearnedRows, AListCannotAskForEndlessWork) {
   }
 }
 
-TEST(LearnedRows, LengthsBeyondATextTakeNoTime) {
+TEST(LearnedRows, SkipsLengthsBeyondTheText) {
   const auto list = [](size_t count) {
     Numbers lengths(count);
     std::iota(lengths.begin(), lengths.end(), 4);
@@ -204,7 +204,7 @@ TEST(LearnedRows, LengthsBeyondATextTakeNoTime) {
 }
 
 // Numbers that a set of numbers would put into one bucket.
-TEST(LearnedRows, HashesChosenToCollideTakeTimeInProportion) {
+TEST(LearnedRows, CollidingHashesTakeLinearTime) {
   const auto list = [](size_t count) {
     Numbers rows(count);
     std::iota(rows.begin(), rows.end(), 0);
@@ -216,7 +216,7 @@ TEST(LearnedRows, HashesChosenToCollideTakeTimeInProportion) {
   EXPECT_LT(growth_exponent(2000, list, [](const std::string& file) { (void)parsed(file); }), 1.5);
 }
 
-TEST(LearnedRows, OfAModelFolderAreReadBeneathIt) {
+TEST(LearnedRows, RejectsSymlinkOutsideFolder) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.path() / "model");
   EXPECT_FALSE(learned_in(scratch.path() / "model"));
@@ -230,7 +230,7 @@ TEST(LearnedRows, OfAModelFolderAreReadBeneathIt) {
   EXPECT_EQ(learned_in(scratch.path() / "model")->size(), 1U);
 }
 
-TEST(LearnedRows, ADamagedFileIsRefused) {
+TEST(LearnedRows, RejectsDamagedFile) {
   const Scratch scratch;
   const std::vector<uint64_t> three{1, 2, 3}, two{1, 2};
   const auto error_of = [&](const std::vector<NamedTensor>& tensors) {

@@ -59,7 +59,7 @@ TEST(Metrics, ValuesAgreeWithSciPy) {
   }
 }
 
-TEST(Metrics, NothingToScoreHasNoAccuracyAndNoCorrelation) {
+TEST(Metrics, NoRowsGiveNaNOrZero) {
   EXPECT_TRUE(std::isnan(accuracy({}, {})));
   EXPECT_TRUE(std::isnan(pearson({}, {})));
   EXPECT_TRUE(std::isnan(spearmanr({}, {})));
@@ -118,7 +118,7 @@ TEST(Metrics, DefaultsHaveF1OfTwoClassesOnly) {
   EXPECT_EQ(default_metrics(Problem::classification, 3), (std::vector{Metric::accuracy, Metric::matthews_correlation}));
 }
 
-TEST(Metrics, ARowWithoutGoldIsAnErrorThatNamesIt) {
+TEST(Metrics, RejectsRowWithoutGold) {
   const std::vector<Metric> metrics = {Metric::accuracy};
   const std::vector<float> predicted = {1, 1}, gold = {1, NAN};
   const Error error = error_of([&] { (void)score(metrics, predicted, gold); });
@@ -126,7 +126,7 @@ TEST(Metrics, ARowWithoutGoldIsAnErrorThatNamesIt) {
   EXPECT_THAT(error.what(), HasSubstr("row 1: no gold label"));
 }
 
-TEST(Metrics, PredictionsOfAnotherLengthAreOurBug) {
+TEST(Metrics, ChecksEqualLengths) {
   const std::vector<int> two = {1, 0}, one = {1};
   EXPECT_THROW((void)accuracy(two, one), std::logic_error);
   EXPECT_THROW((void)f1(two, one), std::logic_error);

@@ -22,7 +22,7 @@ Error csv_error(std::string_view bytes) {
   return error_of([&] { (void)read(bytes, DataFormat::csv); });
 }
 
-TEST(Rows, TsvKnowsNoQuoting) {
+TEST(Rows, TsvHasNoQuoting) {
   EXPECT_EQ(read("\"a\t\"b\" c\t\n", DataFormat::tsv), (Table{{"\"a", "\"b\" c", ""}}));
 }
 
@@ -32,12 +32,12 @@ TEST(Rows, AllLineEndingsEndARow) {
   EXPECT_EQ(read("a\n\nb\n", DataFormat::lines), (Table{{"a"}, {""}, {"b"}}));
 }
 
-TEST(Rows, AByteOrderMarkIsPassedOverOnceAndOnlyAtTheStart) {
+TEST(Rows, SkipsByteOrderMarkAtTheStartOnly) {
   EXPECT_EQ(read("\xEF\xBB\xBFq\tr\n\xEF\xBB\xBFs\tt\n", DataFormat::tsv), (Table{{"q", "r"}, {"\xEF\xBB\xBFs", "t"}}));
   EXPECT_EQ(read("\xEF\xBB\xBF\"q\",r", DataFormat::csv), (Table{{"q", "r"}}));
 }
 
-TEST(Rows, NoBytesAreNoRows) {
+TEST(Rows, EmptyInputHasNoRows) {
   for (const auto format : {DataFormat::tsv, DataFormat::csv, DataFormat::lines}) {
     EXPECT_TRUE(read("", format).empty());
     EXPECT_TRUE(read("\xEF\xBB\xBF", format).empty());
@@ -52,7 +52,7 @@ TEST(Rows, CsvFieldsMayHoldSeparatorsQuotesAndLineBreaks) {
   EXPECT_EQ(read("a,", DataFormat::csv), (Table{{"a", ""}}));
 }
 
-TEST(Rows, SeveralUnescapedFieldsOfOneRowLiveTogether) {
+TEST(Rows, KeepsSeveralUnescapedFieldsOfARow) {
   std::string text;
   Table want(1);
   for (int i = 0; i < 100; ++i) {
@@ -70,7 +70,7 @@ TEST(Rows, LinesAreCountedThroughQuotedLineBreaks) {
   EXPECT_THAT(lines, ElementsAre(1, 2, 5));
 }
 
-TEST(Rows, StrayQuotesNameTheirPlace) {
+TEST(Rows, RejectsStrayQuotesWithPosition) {
   const Error inside = csv_error("a,b\nx,5\" screen\n");
   EXPECT_EQ(inside.code(), Code::bad_file);
   EXPECT_THAT(inside.what(), HasSubstr("f:2: column 2: got a quote inside a field"));
@@ -80,7 +80,7 @@ TEST(Rows, StrayQuotesNameTheirPlace) {
   EXPECT_THAT(csv_error("\"").what(), HasSubstr("f:1: column 1: got a quote that is never closed"));
 }
 
-TEST(Rows, GiantRowsAreRefused) {
+TEST(Rows, RejectsGiantRows) {
   const std::string wide(5000, '\t');
   EXPECT_THAT(error_of([&] { (void)read(wide, DataFormat::tsv); }).what(), HasSubstr("more than 4096 columns"));
   const std::string commas(5000, ',');
@@ -91,7 +91,7 @@ TEST(Rows, GiantRowsAreRefused) {
   EXPECT_THAT(csv_error("\"" + longest).what(), HasSubstr("never closed"));
 }
 
-TEST(Rows, BrokenUtf8NamesLineColumnAndByte) {
+TEST(Rows, RejectsInvalidUtf8WithLineColumnAndByte) {
   RowReader reader("a\tb\nok\tno \xFF good\n", "f", DataFormat::tsv);
   Row row;
   ASSERT_TRUE(reader.next(row));
@@ -102,7 +102,7 @@ TEST(Rows, BrokenUtf8NamesLineColumnAndByte) {
   EXPECT_THAT(error.hint(), HasSubstr("iconv"));
 }
 
-TEST(Rows, Utf16IsCalledByItsName) {
+TEST(Rows, RejectsUtf16) {
   EXPECT_THAT(error_of([] {
                 refuse_utf16(std::string_view("\xFF\xFE"
                                               "a\0",

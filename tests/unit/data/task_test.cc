@@ -20,7 +20,7 @@ TEST(Task, EveryTaskOfBothSuitesIsInTheTable) {
                           "elue/SST-2", "elue/IMDb", "elue/SNLI", "elue/SciTail", "elue/MRPC", "elue/STS-B"));
 }
 
-TEST(Task, NamesMayBeSpelledFreely) {
+TEST(Task, NamesIgnoreCaseAndPunctuation) {
   for (const char* name : {"SST-2", "sst2", "sst-2", "SST_2", "glue/sst-2", "GLUE SST2", "sst"}) {
     EXPECT_EQ(find_task(name).name, "SST-2") << name;
   }
@@ -33,7 +33,7 @@ TEST(Task, NamesMayBeSpelledFreely) {
   EXPECT_EQ(find_task("SciTail").name, "elue/SciTail");
 }
 
-TEST(Task, AMissSuggestsTheNearest) {
+TEST(Task, RejectsUnknownNameWithSuggestion) {
   const Error error = error_of([] { (void)find_task("mrcp"); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), HasSubstr("unknown task 'mrcp'"));
@@ -43,7 +43,7 @@ TEST(Task, AMissSuggestsTheNearest) {
   EXPECT_EQ(find_task_or_null("glue"), nullptr);
 }
 
-TEST(Task, NoNameMeansTwoTasks) {
+TEST(Task, NamesAreUnique) {
   std::set<std::string> seen;
   for (const Task& task : all_tasks()) {
     EXPECT_TRUE(seen.insert(plain_name(task.name)).second) << task.name;

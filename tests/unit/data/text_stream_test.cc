@@ -24,7 +24,7 @@ std::vector<std::string> texts_of(const std::string& path, const TextColumns& co
   return out;
 }
 
-TEST(TextStream, ReadsEveryFormByTheFilesEnding) {
+TEST(TextStream, ReadsEveryFormatByExtension) {
   const Scratch scratch;
   EXPECT_THAT(texts_of(scratch.write("a.txt", "one, \"two\"\nthree\tfour\n").string()),
               ElementsAre("one, \"two\"", "three\tfour"));
@@ -38,14 +38,14 @@ TEST(TextStream, ReadsEveryFormByTheFilesEnding) {
   EXPECT_THAT(texts_of(scratch.write("b", "text\nq\n").string(), {.form = DataFormat::csv}), ElementsAre("q"));
 }
 
-TEST(TextStream, ABlankLineOfPlainTextIsARowAndNoneOfATable) {
+TEST(TextStream, BlankLineIsARowOfPlainTextOnly) {
   const Scratch scratch;
   EXPECT_THAT(texts_of(scratch.write("a.txt", "a\n\nb\n").string()), ElementsAre("a", "", "b"));
   EXPECT_THAT(texts_of(scratch.write("a.csv", "text\na\n\nb\n").string()), ElementsAre("a", "b"));
 }
 
 // Longer than a block, so that rows, quotes and CR LF are cut at every place.
-TEST(TextStream, RowsMayLieAcrossBlocks) {
+TEST(TextStream, ReadsRowsAcrossBlocks) {
   const Scratch scratch;
   std::string csv = "text,n\r\n", lines;
   std::vector<std::string> wanted;
@@ -68,7 +68,7 @@ TEST(TextStream, RowsMayLieAcrossBlocks) {
   EXPECT_EQ(stream.size(), static_cast<int64_t>(csv.size()));
 }
 
-TEST(TextStream, ALineEndMayBeCutBetweenTwoBlocks) {
+TEST(TextStream, ReadsLineEndAcrossBlocks) {
   const Scratch scratch;
   constexpr size_t kBlock = size_t{1} << 20;
   const std::string first(kBlock - 1, 'x');  // the CR is the last byte of the first block
@@ -82,7 +82,7 @@ TEST(TextStream, ALineEndMayBeCutBetweenTwoBlocks) {
   EXPECT_FALSE(stream.next(row));
 }
 
-TEST(TextStream, TakesWhatAPipeGivesByAndBy) {
+TEST(TextStream, ReadsPipeInSmallPieces) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "pipe").string();
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -98,7 +98,7 @@ TEST(TextStream, TakesWhatAPipeGivesByAndBy) {
   EXPECT_EQ(stream.size(), std::nullopt);
 }
 
-TEST(TextStream, SaysWhatIsWrongAndWhere) {
+TEST(TextStream, ErrorsHaveCauseAndPosition) {
   const Scratch scratch;
   const auto refused = [&](const std::string& name, std::string_view content, const TextColumns& columns = {}) {
     const Error error = error_of([&] { (void)texts_of(scratch.write(name, content).string(), columns); });

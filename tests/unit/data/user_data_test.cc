@@ -38,7 +38,7 @@ std::vector<float> gold(const Dataset& data) {
   return out;
 }
 
-TEST(UserData, LabelsAreInferredInAnOrderOfTheirOwn) {
+TEST(UserData, InfersLabelsInSortedOrder) {
   const Dataset data = csv("id,text,label\n1,a,spam\n2,b,ham\n3,c,spam\n");
   EXPECT_NE(data.problem, Problem::regression);
   EXPECT_THAT(data.labels, ElementsAre("ham", "spam"));
@@ -47,7 +47,7 @@ TEST(UserData, LabelsAreInferredInAnOrderOfTheirOwn) {
   EXPECT_THAT(csv("text,label\na,-1\nb,1\n").labels, ElementsAre("-1", "1"));
 }
 
-TEST(UserData, GivenLabelsKeepTheirOrderAndRefuseOthers) {
+TEST(UserData, GivenLabelsKeepTheirOrderAndRejectOthers) {
   UserColumns columns;
   columns.labels = {"spam", "ham"};
   EXPECT_THAT(gold(csv("text,label\na,ham\nb,ham\n", columns)), ElementsAre(1, 1));
@@ -55,7 +55,7 @@ TEST(UserData, GivenLabelsKeepTheirOrderAndRefuseOthers) {
               HasSubstr("f.csv:3: column 2 ('label'): got label 'hamm', want one of spam, ham | did you mean 'ham'?"));
 }
 
-TEST(UserData, ManyGivenLabelsTakeTimeInProportion) {
+TEST(UserData, ManyGivenLabelsTakeLinearTime) {
   const auto labelled = [](size_t count) {
     std::pair<std::string, UserColumns> out;
     out.first = "text,label\n";
@@ -92,7 +92,7 @@ TEST(UserData, NumbersWithAFractionAreARegression) {
   EXPECT_EQ(data.range, std::make_pair(-3.0, 2.5));
 }
 
-TEST(UserData, TheKindOfProblemCanBeSaid) {
+TEST(UserData, AcceptsGivenProblem) {
   UserColumns columns;
   columns.problem = Problem::regression;
   EXPECT_THAT(gold(csv("text,label\na,1\nb,2\n", columns)), ElementsAre(1, 2));
@@ -114,7 +114,7 @@ TEST(UserData, WithoutALabelColumnThereIsNoGold) {
   EXPECT_FALSE(data.labelled);
 }
 
-TEST(UserData, MissingAndDoubledColumnsNameTheHeader) {
+TEST(UserData, RejectsMissingAndDuplicateColumns) {
   EXPECT_THAT(message([] { (void)csv("sentence,label\na,b\n"); }),
               HasSubstr("f.csv:1: no column 'text' in the header, got 'sentence', 'label'"));
   UserColumns columns;
@@ -124,7 +124,7 @@ TEST(UserData, MissingAndDoubledColumnsNameTheHeader) {
               HasSubstr("column 'text' occurs 2 times in the header"));
 }
 
-TEST(UserData, RowsOfAnotherWidthAreErrors) {
+TEST(UserData, RejectsRowsOfAnotherWidth) {
   EXPECT_THAT(message([] { (void)csv("text,label\na,b\nc, d,e\n"); }),
               HasSubstr("f.csv:3: got 3 columns, want 2 as in the header | put fields that contain a separator"));
   UserColumns columns;
@@ -133,7 +133,7 @@ TEST(UserData, RowsOfAnotherWidthAreErrors) {
               HasSubstr("f.tsv:2: got 1 columns, want 2 as in the header | TSV has no quoting"));
 }
 
-TEST(UserData, EmptySingleAndTooManyLabelsAreErrors) {
+TEST(UserData, RejectsEmptySingleAndTooManyLabels) {
   EXPECT_THAT(message([] { (void)csv("text,label\na,x\nb,\n"); }),
               HasSubstr("f.csv:3: column 2 ('label'): got an empty label"));
   EXPECT_THAT(message([] { (void)csv("text,label\na,x\nb,x\n"); }), HasSubstr("got one label only, 'x'"));
@@ -142,7 +142,7 @@ TEST(UserData, EmptySingleAndTooManyLabelsAreErrors) {
   EXPECT_THAT(message([&] { (void)csv(many); }), HasSubstr("got 65537 different labels, want at most 65536"));
 }
 
-TEST(UserData, BrokenUtf8StrayQuotesAndEmptyFilesAreErrors) {
+TEST(UserData, RejectsInvalidUtf8StrayQuotesAndEmptyFiles) {
   EXPECT_THAT(message([] { (void)csv("text,label\nok,x\n\"caf\xE9\",y\n"); }),
               HasSubstr("f.csv:3: column 1 ('text'): byte 4 is 0xE9, want valid UTF-8"));
   EXPECT_THAT(message([] { (void)csv("text,label\n5\" disk,x\n"); }), HasSubstr("f.csv:2: column 1: got a quote"));
@@ -151,7 +151,7 @@ TEST(UserData, BrokenUtf8StrayQuotesAndEmptyFilesAreErrors) {
   EXPECT_THAT(message([] { (void)csv(std::string_view("\xFF\xFEt\0", 4)); }), HasSubstr("UTF-16"));
 }
 
-TEST(UserData, JsonlTakesStringsNumbersAndTruthAsLabels) {
+TEST(UserData, JsonlAcceptsStringsNumbersAndBooleansAsLabels) {
   const Dataset words =
       jsonl("{\"text\":\"a\\nb\",\"label\":\"x\",\"other\":[1]}\n\n{\"label\":\"y\",\"text\":\"\\u00e9\"}");
   EXPECT_EQ(words.examples[0].text, "a\nb");
@@ -163,7 +163,7 @@ TEST(UserData, JsonlTakesStringsNumbersAndTruthAsLabels) {
   EXPECT_THAT(gold(jsonl("{\"text\":\"a\",\"label\":1.25}\n{\"text\":\"b\",\"label\":3}")), ElementsAre(1.25F, 3));
 }
 
-TEST(UserData, JsonlMistakesNameTheLine) {
+TEST(UserData, JsonlErrorsHaveTheLine) {
   const std::string good = "{\"text\":\"a\",\"label\":\"x\"}\n";
   EXPECT_THAT(message([&] { (void)jsonl(good + "{\"text\":\"a\",}\n"); }),
               HasSubstr("f.jsonl:2: no valid JSON at column 13"));
@@ -178,7 +178,7 @@ TEST(UserData, JsonlMistakesNameTheLine) {
               HasSubstr("f.jsonl:2: column 1: byte 10 is 0xFF, want valid UTF-8"));
 }
 
-TEST(UserData, FilesAreReadByTheirEnding) {
+TEST(UserData, ReadsFilesByExtension) {
   const Scratch scratch;
   const std::string tsv = "text\tlabel\n\"a\tx\nb\ty\n";
   const Dataset data = read_user_data(scratch.write("d.tsv", tsv), {});
@@ -192,7 +192,7 @@ TEST(UserData, FilesAreReadByTheirEnding) {
   EXPECT_EQ(error_of([&] { (void)read_user_data(scratch.path() / "none.csv", {}); }).code(), Code::bad_file);
 }
 
-TEST(UserData, RowsWithoutATextAreLeftOutAndSaid) {
+TEST(UserData, SkipsRowsWithoutTextWithNotice) {
   const Dataset data = csv("text,label\na,x\n,x\nb,y\n\" \t\n\",odd\n");
   EXPECT_THAT(data.labels, ElementsAre("x", "y")) << "the label of a row that is left out is none";
   EXPECT_THAT(gold(data), ElementsAre(0, 1));
@@ -205,7 +205,7 @@ TEST(UserData, RowsWithoutATextAreLeftOutAndSaid) {
               HasSubstr("f.csv: got 2 rows without a text, want texts | check that 'text' is the text column"));
 }
 
-TEST(UserData, APairIsBlankWhereBothTextsAre) {
+TEST(UserData, PairIsBlankIfBothTextsAre) {
   UserColumns columns;
   columns.pair = "pair";
   const Dataset data = csv("text,pair,label\n,b,x\na,,y\n , ,x\n", columns);
@@ -213,7 +213,7 @@ TEST(UserData, APairIsBlankWhereBothTextsAre) {
   EXPECT_EQ(data.skipped, 1);
 }
 
-TEST(UserData, ColumnsAreKeptAndReadAgain) {
+TEST(UserData, ColumnsSurviveJson) {
   UserColumns columns;
   columns.text = "body";
   columns.pair = "title";
@@ -229,7 +229,7 @@ TEST(UserData, ColumnsAreKeptAndReadAgain) {
   }
 }
 
-TEST(UserData, AnotherSeparatorIsReadAndGuessed) {
+TEST(UserData, ReadsAndSuggestsAnotherSeparator) {
   UserColumns columns;
   EXPECT_THAT(message([&] { (void)csv("text;label\na;x\n", columns); }),
               HasSubstr("no column 'text' in the header, got 'text;label' | if ';' separates the columns, add "
@@ -275,7 +275,7 @@ TEST(UserData, TheIndexCountsRowsThatAreLeftOutInEveryFormat) {
   }
 }
 
-TEST(UserData, FlagsThatReadTheSameAgainAreThoseThatDiffer) {
+TEST(UserData, FlagsListOnlyNonDefaultValues) {
   EXPECT_EQ(flags_for(DataSource{}), "");
   DataSource source{.path = "my data.csv", .limit = 5};
   source.columns.text = "body";

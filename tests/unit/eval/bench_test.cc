@@ -10,7 +10,7 @@ ModelSpec tiny_spec() {
   return {.layers = 4, .hidden = 32, .heads = 2, .inner = 64, .vocab = 50, .positions = 64, .embedding = 32};
 }
 
-TEST(Bench, RandomModelsHaveTheExitsAskedForAndFiniteAnswers) {
+TEST(Bench, RandomModelsHaveGivenExitsAndFiniteAnswers) {
   for (const auto& [heads, exits] : {std::pair(BenchHeads::last, 1), {BenchHeads::every, 4}, {BenchHeads::reader, 4}}) {
     const Checkpoint model = random_model(tiny_spec(), heads);
     EXPECT_EQ(model.exits().sites.size(), static_cast<size_t>(exits));
@@ -23,7 +23,7 @@ TEST(Bench, RandomModelsHaveTheExitsAskedForAndFiniteAnswers) {
   }
 }
 
-TEST(Bench, TextsLeaveAtTheLayerAskedFor) {
+TEST(Bench, TextsExitAtGivenLayer) {
   const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
   Engine engine(model, {.precision = Precision::fp32, .threads = 1});
   const Encoding text{.ids = {1, 2, 3}, .types = {0, 0, 0}, .offsets = {}, .truncated = false};
@@ -37,7 +37,7 @@ TEST(Bench, TextsLeaveAtTheLayerAskedFor) {
   EXPECT_EQ(error_of([&] { (void)leave_at(one, 2); }).code(), Code::usage);
 }
 
-TEST(Bench, TextsLeaveEvenlyAroundTheLayerAskedFor) {
+TEST(Bench, TextsExitEvenlyAroundGivenLayer) {
   const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
   Engine engine(model, {.precision = Precision::fp32, .threads = 1});
   std::vector<int> lengths;
@@ -76,7 +76,7 @@ TEST(Bench, BatchesLengthsAndExitsAreCombined) {
               testing::HasSubstr("line 2: got 'five', want a length"));
 }
 
-TEST(Bench, AProfileIsOneThatItsReadersTake) {
+TEST(Bench, ProfileCanBeReadBack) {
   const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
   ProfilePlan plan;
   plan.engine.precision = Precision::fp32;

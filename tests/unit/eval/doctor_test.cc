@@ -20,7 +20,7 @@ TEST(SelfCheck, PassesInEveryPrecisionOfEveryTableThatRunsHere) {
   }
 }
 
-TEST(SelfCheck, FindsKernelsThatComputeSomethingElse) {
+TEST(SelfCheck, DetectsWrongKernels) {
   Kernels wrong = choose_kernels();
   wrong.tanh = [](float* values, int n) { std::fill(values, values + n, 0.25F); };
   for (const SelfCheck& row : check_engine(wrong)) EXPECT_FALSE(row.good) << name_of(row.precision);

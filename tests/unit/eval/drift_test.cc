@@ -31,7 +31,7 @@ ExitTrace trace_of(const std::vector<float>& firsts) {
 
 const std::vector<float> kBefore = {4, 4, 0.1F, 4, -4, 4, 0.1F, -4};  // the first exit is sure of texts 1 and 3
 
-TEST(Drift, IsNothingBetweenEqualTraces) {
+TEST(Drift, IsZeroBetweenEqualTraces) {
   const Drift d = drift(trace_of(kBefore), trace_of(kBefore), parse_policy("entropy:0.2"));
   EXPECT_EQ(d.rows, 4U);
   EXPECT_EQ(d.labels + d.full_labels + d.exits + d.largest_logit, 0);
@@ -53,7 +53,7 @@ TEST(Drift, CountsLabelsAndExitsThatChange) {
 }
 
 // Text 1 stays where it used to leave, and its label changes on the way.
-TEST(Drift, ComparesEachTracesOwnAnswer) {
+TEST(Drift, ComparesAnswersAtEachTracesExit) {
   std::vector<float> moved = kBefore;
   moved[0] = 0.2F;
   moved[1] = -4;
@@ -62,7 +62,7 @@ TEST(Drift, ComparesEachTracesOwnAnswer) {
   EXPECT_DOUBLE_EQ(d.labels, 0.25);
 }
 
-TEST(Drift, SaysSoInOneLine) {
+TEST(Drift, HasOneLineSummary) {
   ExitTrace after = trace_of(kBefore);
   after.info.precision = "int8";
   EXPECT_THAT(drift_line(trace_of(kBefore), after, parse_policy("entropy:0.2")),
@@ -70,7 +70,7 @@ TEST(Drift, SaysSoInOneLine) {
                         "(entropy:0.2, 4 texts)"));
 }
 
-TEST(Drift, RefusesTracesThatDoNotBelongTogether) {
+TEST(Drift, RejectsTracesOfOtherModelsOrTexts) {
   ExitTrace other = trace_of(kBefore);
   other.info.weights = "v";
   EXPECT_THAT(error_of([&] { (void)drift(trace_of(kBefore), other, parse_policy("full")); }).what(),

@@ -40,7 +40,7 @@ struct Said {
   }
 };
 
-TEST(LabelNames, WithoutNamesAreTakenInTheTasksOrderWithANotice) {
+TEST(LabelNames, GenericNamesFollowTheTaskOrderWithNotice) {
   Said said;
   EXPECT_THAT(
       label_names(model({"LABEL_0", "LABEL_1", "LABEL_2"}), Family::bert, {}, task_data("MNLI"), said.observer()),
@@ -48,7 +48,7 @@ TEST(LabelNames, WithoutNamesAreTakenInTheTasksOrderWithANotice) {
   EXPECT_THAT(said.notices, HasSubstr("have no names: taken as contradiction, entailment, neutral, the order of MNLI"));
 }
 
-TEST(LabelNames, OfMnliForRobertaAreThoseOfItsPublishedClassifier) {
+TEST(LabelNames, RobertaMnliFollowsPublishedClassifier) {
   Said said;
   EXPECT_THAT(
       label_names(model({"LABEL_0", "LABEL_1", "LABEL_2"}), Family::roberta, {}, task_data("MNLI-mm"), said.observer()),
@@ -56,7 +56,7 @@ TEST(LabelNames, OfMnliForRobertaAreThoseOfItsPublishedClassifier) {
   EXPECT_THAT(said.notices, HasSubstr("contradiction, neutral, entailment, the order of MNLI-mm for roberta"));
 }
 
-TEST(LabelNames, OfTheTaskStayAndOtherSpellingsFollowIt) {
+TEST(LabelNames, OtherSpellingsFollowTheTask) {
   Said said;
   EXPECT_THAT(label_names(model({"neutral", "entailment", "contradiction"}), Family::bert, {}, task_data("MNLI"),
                           said.observer()),
@@ -68,7 +68,7 @@ TEST(LabelNames, OfTheTaskStayAndOtherSpellingsFollowIt) {
   EXPECT_THAT(said.notices, HasSubstr("spelled as MNLI's"));
 }
 
-TEST(LabelNames, AskedForRenameAnyModel) {
+TEST(LabelNames, GivenNamesRenameAnyModel) {
   Said said;
   EXPECT_THAT(
       label_names(model({"NEGATIVE", "POSITIVE"}), Family::bert, {"0", "1"}, task_data("SST-2"), said.observer()),
@@ -90,7 +90,7 @@ TEST(LabelNames, AskedForRenameAnyModel) {
               HasSubstr("duplicate label"));
 }
 
-TEST(LabelNames, WithoutNamesFollowYourFilesOrder) {
+TEST(LabelNames, GenericNamesFollowTheFileOrder) {
   const ExitLayout three = model({"LABEL_0", "LABEL_1", "LABEL_2"});
   EXPECT_THAT(label_names(three, Family::bert, {}, own_data({"a", "b", "c"}), {}), ElementsAre("a", "b", "c"));
   EXPECT_THAT(label_names(three, Family::bert, {}, own_data({"0", "2"}), {}), ElementsAre("0", "1", "2"));
@@ -102,7 +102,7 @@ TEST(LabelNames, WithoutNamesFollowYourFilesOrder) {
   EXPECT_THAT(error.what(), HasSubstr("the model's 3 labels have no names, and my.csv has the 2 labels good, bad"));
 }
 
-TEST(LabelNames, WithNothingInCommonWithTheTaskAreRefused) {
+TEST(LabelNames, RejectsLabelsUnrelatedToTheTask) {
   const Error error = error_of([&] {
     (void)label_names(model({"NEGATIVE", "POSITIVE"}), Family::bert, {}, task_data("SST-2"), {});
   });
@@ -115,7 +115,7 @@ TEST(LabelNames, WithNothingInCommonWithTheTaskAreRefused) {
               HasSubstr("choose the task"));
 }
 
-TEST(LabelNames, OfARegressionAreNone) {
+TEST(LabelNames, RegressionHasNoNames) {
   EXPECT_TRUE(label_names(model({}), Family::bert, {}, task_data("STS-B"), {}).empty());
 }
 

@@ -30,7 +30,7 @@ Dataset some_data(std::string_view labels = "positive negative") {
   return parse_user_data(csv, "my.csv", as_csv());
 }
 
-TEST(MakeTrace, HoldsWhatTheModelSaysWhateverTheThreads) {
+TEST(MakeTrace, StoresLogitsIndependentOfThreads) {
   const Checkpoint model = Checkpoint::open(kModel);
   const auto tokenizer = load_tokenizer(model.folder());
   const ExitTrace one = make_trace(model, *tokenizer, some_data(), {.threads = 1});
@@ -59,7 +59,7 @@ TEST(MakeTrace, TextsAreTruncatedToTheModelsPositions) {
   EXPECT_EQ(truncated, 0);
 }
 
-TEST(MakeTrace, MarksWhatTheModelLearnedWhateverTheLengthItIsTracedAt) {
+TEST(MakeTrace, MarksLearnedRowsAtAnyMaxLength) {
   const Scratch scratch;
   const Checkpoint source = Checkpoint::open(kModel);
   const auto tokenizer = load_tokenizer(source.folder());
@@ -87,7 +87,7 @@ TEST(MakeTrace, MarksWhatTheModelLearnedWhateverTheLengthItIsTracedAt) {
   EXPECT_THAT(error.hint(), HasSubstr("train it again"));
 }
 
-TEST(MakeTrace, RunsInThePrecisionAskedForByTheEngineOrTheReference) {
+TEST(MakeTrace, RunsInGivenPrecision) {
   const Checkpoint model = Checkpoint::open(kModel);
   const auto tokenizer = load_tokenizer(model.folder());
   const ExitTrace plain = make_trace(model, *tokenizer, some_data(), {.reference = true});
@@ -117,7 +117,7 @@ TEST(MakeTrace, GoldFollowsTheModelsLabelOrder) {
   EXPECT_EQ(trace.gold, (std::vector<float>{1, 0, 0}));  // negative is the model's first label
 }
 
-TEST(MakeTrace, WhatDoesNotFitIsRefused) {
+TEST(MakeTrace, RejectsDataThatDoesNotFitTheModel) {
   const Checkpoint model = Checkpoint::open(kModel);
   const Checkpoint bare = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-backbone");
   const auto tokenizer = load_tokenizer(model.folder());

@@ -8,7 +8,7 @@
 namespace exeunt {
 namespace {
 
-TEST(Measure, ATraceIsAFileThatIsNoModelsWeights) {
+TEST(Measure, DistinguishesTracesFromWeights) {
   const Scratch scratch;
   const std::string file = scratch.write("x.safetensors", "").string();
   EXPECT_TRUE(is_trace_file(file));

@@ -45,7 +45,7 @@ Json card_results() {
             {{"layer", 4}, {"accuracy", 0.875}}}}};
 }
 
-TEST(ModelCard, SaysWhatExitsWhatIsPromisedAndWhatIsKnown) {
+TEST(ModelCard, ContainsExitsPromiseAndResults) {
   CardFacts facts{.name = "sst2", .policy = card_policy(), .results = card_results()};
   facts.recipe = {{"name", "pabee"}, {"run", {{"task", "SST-2"}}}};
   const std::string card = model_card(card_model(), facts);
@@ -64,7 +64,7 @@ TEST(ModelCard, SaysWhatExitsWhatIsPromisedAndWhatIsKnown) {
   EXPECT_THAT(card, HasSubstr("Recipe `pabee` on SST-2"));
 }
 
-TEST(ModelCard, LeavesOutWhatIsNotKnown) {
+TEST(ModelCard, OmitsUnknownFields) {
   const std::string card = model_card(card_model(), {.name = "x"});
   EXPECT_THAT(card, HasSubstr("No exit policy is stored"));
   EXPECT_THAT(card, Not(HasSubstr("model-index")));
@@ -73,13 +73,13 @@ TEST(ModelCard, LeavesOutWhatIsNotKnown) {
   EXPECT_THAT(card, Not(HasSubstr("\nlicense:"))) << "that is the author's";
 }
 
-TEST(ModelCard, NamesWhatLoadsTheFolder) {
+TEST(ModelCard, ShowsHowToLoadTheFolder) {
   EXPECT_THAT(model_card(card_model(), {.reader = CardFor::transformers, .name = "x"}),
               HasSubstr("library_name: transformers\n"));
   EXPECT_THAT(model_card(card_model(), {.reader = CardFor::onnx, .name = "x"}), HasSubstr("`all_exits.onnx` gives"));
 }
 
-TEST(ModelCard, DoesNotTrustTheFilesItReads) {
+TEST(ModelCard, ToleratesHostileFiles) {
   for (const char* text : {"[]", "{\"exits\": 3}", "{\"exits\": [1, {\"layer\": \"x\"}, {}]}", "null"}) {
     const std::string card =
         model_card(card_model(), {.name = "x", .results = Json::parse(text), .recipe = Json::parse(text)});
@@ -87,7 +87,7 @@ TEST(ModelCard, DoesNotTrustTheFilesItReads) {
   }
 }
 
-TEST(ModelCard, IsReadFromTheFolderAndWrittenAgainUntilSomebodyOwnsIt) {
+TEST(ModelCard, IsRewrittenUntilEditedByHand) {
   const Scratch scratch;
   const Checkpoint made = card_model();
   scratch.write("all_results.json", card_results().dump());
@@ -107,7 +107,7 @@ TEST(ModelCard, IsReadFromTheFolderAndWrittenAgainUntilSomebodyOwnsIt) {
   EXPECT_EQ(read_text(scratch.path() / "README.md"), "my own words\n");
 }
 
-TEST(ModelCard, NamesAreWhatTheyAreWhateverIsInThem) {
+TEST(ModelCard, EscapesMarkupInNames) {
   const ModelSpec spec = tiny::spec(Family::bert);
   ExitLayout exits = tiny::own_heads(spec);
   exits.labels = {"a, b", "`c`", "d\ne"};
@@ -116,7 +116,7 @@ TEST(ModelCard, NamesAreWhatTheyAreWhateverIsInThem) {
   EXPECT_THAT(card, HasSubstr("\nexeunt predict 'my data' texts.txt\nexeunt serve 'my data'\n"));
 }
 
-TEST(ModelCard, GoesOnWithTheCardOfItsSource) {
+TEST(ModelCard, ContinuesTheCardOfItsSource) {
   const Scratch scratch;
   const Checkpoint made = card_model();
   std::filesystem::create_directory(scratch.path() / "out");

@@ -38,7 +38,7 @@ TEST(PolicyTimes, RunsEveryPolicyOverTheSameTexts) {
 }
 
 // However many wait together, the last few included, each text is run once in a round.
-TEST(PolicyTimes, TextsWaitTogetherAsManyAsAsked) {
+TEST(PolicyTimes, KeepsGivenNumberOfTextsInFlight) {
   Engine engine(Checkpoint::open(kTimed), {.threads = 1});
   std::vector<Encoding> texts(5);
   for (Encoding& text : texts) text = {.ids = {2, 5, 3}, .types = {0, 0, 0}, .offsets = {}};
@@ -67,7 +67,7 @@ TEST(PolicyTimes, TextsAreSpreadEvenlyOverTheData) {
   EXPECT_THAT(lengths(9), testing::ElementsAre(3, 4, 5, 6));
 }
 
-TEST(PolicyTimes, APolicyThatDoesNotFitIsRefused) {
+TEST(PolicyTimes, RejectsPolicyThatDoesNotFitTheModel) {
   Engine engine(Checkpoint::open(kTimed), {.threads = 1});
   const std::vector<Encoding> texts(1);
   const std::vector<PolicySpec> policies{parse_policy("layer:9")};

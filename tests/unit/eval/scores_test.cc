@@ -34,7 +34,7 @@ ExitTrace small_trace() {
   return trace;
 }
 
-TEST(Scores, CostsAreNamedApart) {
+TEST(Scores, CostsHaveDistinctNames) {
   const LayerCost cost = layer_cost({1, 1, 1}, {1, 2, 4});
   EXPECT_DOUBLE_EQ(cost.average_layers, 7.0 / 3);
   EXPECT_DOUBLE_EQ(cost.cost_fraction, 7.0 / 12);
@@ -42,7 +42,7 @@ TEST(Scores, CostsAreNamedApart) {
   EXPECT_DOUBLE_EQ(cost.speedup_ratio, 12.0 / 7);
 }
 
-TEST(Scores, APolicyIsScoredByWhatItAnswersAndWhereItLeaves) {
+TEST(Scores, ScoresPolicyByAnswersAndExits) {
   const ExitTrace trace = small_trace();
   Scorer scorer(trace, {.mflops = [](int exit, int tokens, const std::vector<int>&) { return 10.0 * exit + tokens; },
                         .milliseconds =
@@ -63,7 +63,7 @@ TEST(Scores, APolicyIsScoredByWhatItAnswersAndWhereItLeaves) {
   EXPECT_DOUBLE_EQ(first.agreement, 2.0 / 3);
 }
 
-TEST(Scores, WithoutGoldOnlyAgreementIsLeft) {
+TEST(Scores, WithoutGoldHasOnlyAgreement) {
   ExitTrace trace = small_trace();
   trace.gold.assign(3, std::numeric_limits<float>::quiet_NaN());
   Scorer scorer(trace);
@@ -100,7 +100,7 @@ TEST(Scores, CalibrationErrorIsOverFifteenBins) {
 }
 
 // The score that plain PyTorch computed when it wrote the trace.
-TEST(Scores, ARealTraceScoresAsItsMakerSaid) {
+TEST(Scores, MatchesRecordedScoresOfARealTrace) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   const Json made = read_json(EXEUNT_TEST_DATA "/traces/sst2-exeunt.json");
   const auto exits = Scorer(trace).each_exit();
@@ -110,7 +110,7 @@ TEST(Scores, ARealTraceScoresAsItsMakerSaid) {
   }
 }
 
-TEST(Sweep, TheFrontHoldsWhatNothingBeats) {
+TEST(Sweep, FrontIsParetoOptimal) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   Scorer scorer(trace);
   const auto policies = parse_sweep("entropy:0..0.6/0.1");
@@ -129,7 +129,7 @@ TEST(Sweep, TheFrontHoldsWhatNothingBeats) {
   }
 }
 
-TEST(Sweep, TheFrontLeavesOutWhatCostsMoreForTheSame) {
+TEST(Sweep, FrontLeavesOutEqualScoresAtHigherCost) {
   const ExitTrace trace = small_trace();
   Scorer scorer(trace);
   const auto rows = sweep(scorer, parse_sweep("layer:1|2|4"), Metric::accuracy);  // 1, 1 and 2/3
@@ -138,7 +138,7 @@ TEST(Sweep, TheFrontLeavesOutWhatCostsMoreForTheSame) {
   EXPECT_FALSE(rows[2].on_front);
 }
 
-TEST(Sweep, RowsAreWrittenWithTheKeysOthersRelyOn) {
+TEST(Sweep, RowsHaveStableKeys) {
   const ExitTrace trace = small_trace();
   Scorer scorer(trace);
   const auto rows = sweep(scorer, std::vector{parse_policy("entropy:0.1,0.2,0.3")}, Metric::accuracy);
@@ -180,7 +180,7 @@ TEST(Sweep, TheBestCheckpointOfEachSettingIsMarked) {
   EXPECT_THAT(csv, HasSubstr(",pareto,best\ncheckpoint-5,entropy:0.1,0.8,"));
 }
 
-TEST(Scores, MuchIsMoreThanWasAskedForOrHalfOfAMetric) {
+TEST(Scores, LargeDropIsAboveMaxDropOrHalfOfTheMetric) {
   EXPECT_TRUE(loses_much(0.218, 0, 0.2, 9)) << "all of it";
   EXPECT_TRUE(loses_much(0.9, 0.4, 0.6, 100)) << "half of it";
   EXPECT_TRUE(loses_much(0.9, std::nan(""), 0.6, 100));
