@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Admission control. A request is admitted or refused as a whole: by its declared size before its body is read, by its
-// bytes as they arrive and before they are parsed, by its texts before any of them runs.
+// bytes as they arrive and before they are parsed, by its texts before any of them runs, by its response before that is
+// sent.
 #pragma once
 
 #include <algorithm>
@@ -22,25 +23,25 @@ class Admission {
  public:
   explicit Admission(const AdmissionLimits& limits) : limits_(limits) {}
 
-  // Why a request would not be admitted now: asked at its head, so that its body need not be read. Arriving bodies do
-  // not count: they can be closed.
+  // Why a request would not be admitted now: asked at its head, so that its body need not be read. What connections
+  // hold does not count: they can be closed.
   [[nodiscard]] std::optional<std::string_view> full(size_t bytes) const noexcept {
     if (requests_ >= limits_.requests) return "requests";
-    const size_t admitted = bytes_ - arriving_;
+    const size_t admitted = bytes_ - held_;
     if (admitted > 0 && bytes > limits_.bytes - (admitted < limits_.bytes ? admitted : limits_.bytes)) return "bytes";
     return std::nullopt;
   }
-  // More bytes of a body of which `so_far` have arrived; false if there is no room.
-  [[nodiscard]] bool charge_arriving(size_t so_far, size_t bytes) noexcept {
+  // More bytes for a connection that holds `so_far`; false if there is no room.
+  [[nodiscard]] bool hold(size_t so_far, size_t bytes) noexcept {
     const bool alone = bytes_ == so_far;
     if (!alone && bytes > limits_.bytes - (bytes_ < limits_.bytes ? bytes_ : limits_.bytes)) return false;
     bytes_ += bytes;
-    arriving_ += bytes;
+    held_ += bytes;
     return true;
   }
-  void release_arriving(size_t bytes) noexcept {
+  void release(size_t bytes) noexcept {
     bytes_ -= bytes;
-    arriving_ -= bytes;
+    held_ -= bytes;
   }
 
   // Why not; nothing if admitted. A request that is alone is bounded by the body limit only.
@@ -75,19 +76,19 @@ class Admission {
 
  private:
   AdmissionLimits limits_;
-  size_t requests_ = 0, texts_ = 0, bytes_ = 0, arriving_ = 0;  // the last: part of the bytes
+  size_t requests_ = 0, texts_ = 0, bytes_ = 0, held_ = 0;  // the last: part of the bytes
 };
 
-// The bytes of one body, charged as they arrive.
-class ArrivingBody {
+// What a connection holds: a body as it arrives, or a response until it is sent.
+class HeldBytes {
  public:
-  explicit ArrivingBody(Admission& admission) : admission_(admission) {}
-  ~ArrivingBody() { admission_.release_arriving(bytes_); }
-  ArrivingBody(const ArrivingBody&) = delete;
-  ArrivingBody& operator=(const ArrivingBody&) = delete;
+  explicit HeldBytes(Admission& admission) : admission_(admission) {}
+  ~HeldBytes() { admission_.release(bytes_); }
+  HeldBytes(const HeldBytes&) = delete;
+  HeldBytes& operator=(const HeldBytes&) = delete;
 
   [[nodiscard]] bool add(size_t bytes) noexcept {
-    if (!admission_.charge_arriving(bytes_, bytes)) return false;
+    if (!admission_.hold(bytes_, bytes)) return false;
     bytes_ += bytes;
     return true;
   }

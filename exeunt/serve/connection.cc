@@ -65,7 +65,7 @@ Connection::Connection(Socket socket, std::shared_ptr<asio::ssl::context> tls, C
       peer_(std::move(peer)),
       buffer_(kHeadBuffer),
       since_(Clock::now()) {
-  if (context_) tls_.emplace(socket_, context_->native_handle());
+  if (context_) tls_.emplace(socket_, context_->native_handle(), *host.handshakes);
 }
 
 template <class Step>
@@ -86,7 +86,7 @@ void Connection::start() {
     set_wait(Wait::handshake);
     tls_->handshake([self = shared_from_this()](const error_code& error, size_t) {
       self->guarded([&] {
-        if (error) return self->close();
+        if (error || !self->open_) return self->close();
         self->set_wait(Wait::idle);
         self->read();
       });
@@ -96,11 +96,14 @@ void Connection::start() {
 
 std::optional<Clock::time_point> Connection::waiting_since() const {
   if (wait_ == Wait::answer || (wait_ == Wait::write && Clock::now() - since_ < kStalled)) return std::nullopt;
+  if (wait_ == Wait::handshake && tls_->is_in_handshake()) return std::nullopt;
   return since_;
 }
 
-std::optional<Clock::time_point> Connection::body_since() const {
-  return wait_ == Wait::body ? std::optional(since_) : std::nullopt;
+std::optional<Clock::time_point> Connection::holds_bytes_since() const {
+  if (wait_ == Wait::body) return since_;
+  if (wait_ == Wait::write && response_ && Clock::now() - sending_since_ >= kStalled) return sending_since_;
+  return std::nullopt;
 }
 
 void Connection::set_wait(Wait wait) {
@@ -126,7 +129,8 @@ void Connection::set_wait(Wait wait) {
 }
 
 void Connection::on_timeout() {
-  if (wait_ == Wait::head || wait_ == Wait::body) {
+  // One that takes not even "100 Continue" would not take more beside it.
+  if ((wait_ == Wait::head || wait_ == Wait::body) && !sending_continue_) {
     keep_alive_ = false;
     return respond(host_.service.refuse(Refusal(408, ErrorType::validation, "the request arrived too slowly",
                                                 "send header and body without long pauses"),
@@ -141,8 +145,13 @@ void Connection::close() {
   error_code ignored;
   timer_.cancel();
   pause_.cancel();
-  socket_.close(ignored);
+  if (!tls_ || tls_->cancel_handshake()) {
+    socket_.close(ignored);
+  } else {
+    socket_.shutdown(Socket::shutdown_both, ignored);  // closed with this object, when its handshake has ended
+  }
   arriving_body_.reset();
+  response_.reset();
   if (active_) host_.service.abandon(active_);
   active_.reset();
   host_.on_close(this);
@@ -240,7 +249,7 @@ bool Connection::charge_body() {
   if (!arriving_body_) return true;
   const size_t more = reader_.body_bytes() - arriving_body_->bytes();
   while (!arriving_body_->add(more)) {
-    if (!host_.close_slowest_body(this)) return false;
+    if (!host_.close_slowest(this)) return false;
   }
   return true;
 }
@@ -305,6 +314,7 @@ void Connection::respond(HttpResponse&& response) {
   arriving_body_.reset();
   keep_alive_ = keep_alive_ && !response.close && !host_.service.draining();
   head_ = head_text(response, keep_alive_);
+  response_ = std::move(response.held);
   const bool no_body = response.head_only || response.status == 304 || response.status == 204;
   body_ = no_body ? std::string() : std::move(response.body);
   const std::string_view body = no_body || response.page.empty() ? std::string_view(body_) : response.page;
@@ -326,6 +336,7 @@ void Connection::send_refusal(std::string_view body) {
 
 void Connection::send(std::string_view body) {
   set_wait(Wait::write);
+  sending_since_ = since_;
   write(head_, body,
         [self = shared_from_this()](const error_code& error) { self->guarded([&] { self->on_written(error); }); });
 }
@@ -333,6 +344,8 @@ void Connection::send(std::string_view body) {
 void Connection::on_written(const error_code& error) {
   if (!open_) return;
   if (error) return close();
+  body_ = {};
+  response_.reset();
   if (!keep_alive_) return linger();
   set_wait(Wait::idle);
   if (begin_ < end_) return consume();  // a pipelined request

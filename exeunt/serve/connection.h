@@ -31,8 +31,10 @@ struct ConnectionHost {
   std::function<void()> arm;                  // the service's wake-up time may have changed
   std::function<void(Connection*)> on_close;  // remove it from the list
   std::function<RefusalLimiter::Slot()> next_refusal_slot;
-  // Closes the connection, other than this one, whose body has been arriving for longest; false if there is none.
-  std::function<bool(const Connection*)> close_slowest_body;
+  // Closes the connection, other than this one, that has held bytes of a body or a response for longest; false if
+  // there is none.
+  std::function<bool(const Connection*)> close_slowest;
+  HandshakeThread* handshakes = nullptr;  // with TLS
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -46,8 +48,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Since when it has waited for its client, be it for a complete request or for the client to read on; nothing while
   // it is busy.
   [[nodiscard]] std::optional<Clock::time_point> waiting_since() const;
-  [[nodiscard]] std::optional<Clock::time_point> body_since() const;  // while a body arrives
-  [[nodiscard]] bool has_key() const noexcept { return has_key_; }    // a request has shown a valid one
+  // While a body arrives, or a response is read slowly.
+  [[nodiscard]] std::optional<Clock::time_point> holds_bytes_since() const;
+  [[nodiscard]] bool has_key() const noexcept { return has_key_; }  // a request has shown a valid one
 
  private:
   enum class Wait { handshake, idle, head, body, answer, refusal, write, linger };
@@ -82,12 +85,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   RequestReader reader_;
   std::string peer_;
   std::vector<char> buffer_;
-  std::unique_ptr<ArrivingBody> arriving_body_;  // while one is arriving
-  size_t begin_ = 0, end_ = 0;                   // of the bytes read and not yet consumed
+  std::unique_ptr<HeldBytes> arriving_body_;  // while one is arriving
+  std::shared_ptr<HeldBytes> response_;       // while one is sent
+  size_t begin_ = 0, end_ = 0;                // of the bytes read and not yet consumed
   bool reading_ = false, open_ = true, keep_alive_ = true, sending_continue_ = false, has_key_ = false;
   size_t lingered_ = 0;
   Wait wait_ = Wait::idle;
-  Clock::time_point since_;
+  Clock::time_point since_, sending_since_;
   uint64_t timer_round_ = 0;
   std::shared_ptr<ActiveRequest> active_;
   std::string head_, body_;

@@ -5,6 +5,7 @@
 // The first two fields are those of text-embeddings-inference; the Open Inference Protocol has only "error".
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@
 #include "exeunt/serve/access_log.h"
 
 namespace exeunt::serve {
+
+class HeldBytes;
 
 using HttpFields = std::vector<std::pair<std::string, std::string>>;
 
@@ -35,8 +38,9 @@ struct HttpResponse {
   std::string body = {};
   std::string_view page = {};  // instead of `body`: part of the program, and sent without a copy of it
   HttpFields fields = {};
-  bool close = false;      // close the connection after it
-  bool head_only = false;  // to HEAD: the body is not sent
+  bool close = false;                    // close the connection after it
+  bool head_only = false;                // to HEAD: the body is not sent
+  std::shared_ptr<HeldBytes> held = {};  // charges the body's memory until it is sent
 
   [[nodiscard]] std::string_view content() const noexcept { return page.empty() ? std::string_view(body) : page; }
 };

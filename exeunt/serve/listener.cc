@@ -123,11 +123,13 @@ struct Listener::State {
         tls(load_tls(options)),
         refusals(options.refusals_per_second, options.refusal_burst) {
     options.max_connections = raise_descriptor_limit(wanted_connections);
+    if (tls) handshakes.emplace(io);
   }
 
   ListenerOptions options;
   size_t wanted_connections;
   asio::io_context io{1};
+  std::optional<HandshakeThread> handshakes;
   std::shared_ptr<asio::ssl::context> tls;
   RefusalLimiter refusals;
   std::optional<Tcp::acceptor> tcp;
@@ -151,7 +153,7 @@ struct Listener::State {
   void accept();
   void accepted(Connection::Socket socket);
   bool evict_longest_waiting();
-  bool close_slowest_body(const Connection* except);
+  bool close_slowest(const Connection* except);
   void arm();
   void await_signal();
   void begin_drain();
@@ -305,9 +307,9 @@ bool Listener::State::evict_longest_waiting() {
   return close_oldest(connections, keyless) || close_oldest(connections, since);
 }
 
-bool Listener::State::close_slowest_body(const Connection* except) {
+bool Listener::State::close_slowest(const Connection* except) {
   return close_oldest(connections, [except](const Connection& connection) {
-    return &connection == except ? std::nullopt : connection.body_since();
+    return &connection == except ? std::nullopt : connection.holds_bytes_since();
   });
 }
 
@@ -442,7 +444,9 @@ bool Listener::run(Service& service, const Log& log, const std::function<void()>
                                       state.service->metrics().connections_open = state.connections.size();
                                     },
                                     [&state] { return state.refusals.next(Clock::now()); },
-                                    [&state](const Connection* except) { return state.close_slowest_body(except); }});
+                                    [&state](const Connection* except) { return state.close_slowest(except); },
+                                    state.handshakes ? &*state.handshakes : nullptr});
+  service.make_room_by([&state] { return state.close_slowest(nullptr); });
   if (state.options.max_connections < state.wanted_connections) {
     log({.level = "warn",
          .message = "fewer connections than --max-connections: the limit of open files is too low",

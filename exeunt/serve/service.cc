@@ -12,6 +12,8 @@
 namespace exeunt::serve {
 namespace {
 
+constexpr size_t kSmallResponse = 16 << 10;  // as much as a connection may take anyway
+
 HttpResponse json_page(const OrderedJson& value) {
   HttpResponse response;
   response.body = value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -157,8 +159,21 @@ void Service::note_interruption(const char* why) noexcept {
   });
 }
 
-// Headers, counters and log line of every response.
+// Charges a response until it is sent, and closes the slowest connections to make room. Small ones are not charged:
+// errors, and what monitors the server.
+bool Service::admit_response(HttpResponse& response) {
+  if (response.body.capacity() <= kSmallResponse) return true;
+  auto held = std::make_shared<HeldBytes>(jobs_.admission());
+  while (!held->add(response.body.capacity())) {
+    if (!close_slowest_ || !close_slowest_()) return false;
+  }
+  response.held = std::move(held);
+  return true;
+}
+
+// Admission, headers, counters and log line of every response.
 void Service::complete_response(HttpResponse& response, const RequestInfo& info) {
+  if (!admit_response(response)) response = refusal_response(jobs_.overloaded("bytes"), info.id);
   response.fields.emplace_back("x-request-id", info.id);
   if (!info.trace.trace_id.empty()) response.fields.emplace_back("traceparent", info.trace.traceparent());
   response.fields.emplace_back("x-content-type-options", "nosniff");

@@ -42,7 +42,9 @@ class Service {
   // Content-Length, if any.
   [[nodiscard]] std::optional<HttpResponse> refuse_body(const HttpRequest& head, size_t declared);
   // The bytes of that body, charged as they arrive; released before `handle`, which charges them as a whole.
-  [[nodiscard]] std::unique_ptr<ArrivingBody> begin_body() { return std::make_unique<ArrivingBody>(jobs_.admission()); }
+  [[nodiscard]] std::unique_ptr<HeldBytes> begin_body() { return std::make_unique<HeldBytes>(jobs_.admission()); }
+  // `close_slowest` makes room for a response, or returns false.
+  void make_room_by(std::function<bool()> close_slowest) { close_slowest_ = std::move(close_slowest); }
   // Answers a request, now or later. The result, if any, may be passed to `abandon`.
   std::shared_ptr<ActiveRequest> handle(HttpRequest&& request, Reply reply);
   // The client has disconnected: cancels its texts, and nothing is answered.
@@ -86,6 +88,7 @@ class Service {
   [[nodiscard]] std::string fixed_info() const;
   [[nodiscard]] HttpResponse info_page() const;
   [[nodiscard]] HttpResponse models_page() const;
+  [[nodiscard]] bool admit_response(HttpResponse& response);
   void complete_response(HttpResponse& response, const RequestInfo& info);
   RequestInfo info_of(const HttpRequest& request);
 
@@ -100,6 +103,7 @@ class Service {
                          std::chrono::system_clock::now().time_since_epoch())
                          .count();
   bool draining_ = false;
+  std::function<bool()> close_slowest_ = {};
   Canary canary_;
   Shadow shadow_;
   Jobs jobs_;  // last: its thread uses all of the above

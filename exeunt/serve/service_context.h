@@ -27,6 +27,18 @@ struct Runner {
   std::string compute = "cpu";  // x-compute-type
 };
 
+// For what must not get lost for lack of memory, such as an answer: waits for some.
+template <class Work>
+void until_there_is_memory(const Work& work) noexcept {
+  while (true) {
+    try {
+      return work();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
 struct ServiceContext {
   ModelFacts model;
   Runner runner;
@@ -35,16 +47,10 @@ struct ServiceContext {
   std::function<bool()> enough_memory = {};  // none: always
   Metrics metrics = {};                      // the network thread's
 
-  // Posts from any other thread. An answer must not get lost for lack of memory, so this waits for some.
+  // Posts from any other thread.
   template <class Work>
   void post_or_wait(const Work& work) const noexcept {
-    while (true) {
-      try {
-        return post(work);
-      } catch (const std::bad_alloc&) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-    }
+    until_there_is_memory([&] { post(work); });
   }
 };
 

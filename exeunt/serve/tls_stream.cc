@@ -3,11 +3,17 @@
 
 #include <algorithm>
 #include <climits>
+#include <ctime>
 #include <new>
+#include <thread>
+#include <utility>
 
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <openssl/err.h>
+#include <sys/resource.h>
+
+#include "exeunt/serve/service_context.h"
 
 namespace exeunt::serve {
 namespace {
@@ -15,7 +21,54 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
+constexpr int kNice = 10;
+
+// Processor time of this thread.
+std::chrono::nanoseconds thread_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 }  // namespace
+
+HandshakeThread::HandshakeThread(asio::io_context& network) : network_(network) {
+  asio::post(thread_, [] { (void)::setpriority(PRIO_PROCESS, 0, kNice); });  // on Linux, 0 is this thread alone
+}
+
+void HandshakeThread::advance(SSL* ssl, Done done) {
+  waiting_.push_back({ssl, std::move(done)});
+  start_next();
+}
+
+bool HandshakeThread::cancel(const SSL* ssl) noexcept {
+  std::erase_if(waiting_, [ssl](const Handshake& handshake) { return handshake.ssl == ssl; });
+  return !runs(ssl);
+}
+
+void HandshakeThread::start_next() {
+  if (running_.ssl != nullptr || waiting_.empty()) return;
+  asio::post(thread_, [this, ssl = waiting_.back().ssl] { run(ssl); });
+  running_ = std::move(waiting_.back());
+  waiting_.pop_back();
+}
+
+void HandshakeThread::run(SSL* ssl) noexcept {
+  std::this_thread::sleep_until(rest_until_);
+  const auto begun = thread_time();
+  ERR_clear_error();
+  const int result = SSL_do_handshake(ssl);
+  const int error = SSL_get_error(ssl, result);
+  const auto rest = std::chrono::duration_cast<Clock::duration>((thread_time() - begun) / kShare);
+  rest_until_ = std::max(rest_until_, Clock::now() - kBurst) + rest;
+  until_there_is_memory([this, error] {
+    asio::post(network_, [this, error] {
+      const Done done = std::exchange(running_, {}).done;
+      best_effort([&] { start_next(); });
+      done(error);
+    });
+  });
+}
 
 void TlsStream::prepare(SSL_CTX* context) noexcept {
   SSL_CTX_set_mode(context,
@@ -23,12 +76,35 @@ void TlsStream::prepare(SSL_CTX* context) noexcept {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 }
 
-TlsStream::TlsStream(Socket& socket, SSL_CTX* context) : socket_(socket), ssl_(SSL_new(context)) {
+TlsStream::TlsStream(Socket& socket, SSL_CTX* context, HandshakeThread& handshakes)
+    : socket_(socket), handshakes_(handshakes), ssl_(SSL_new(context)) {
   if (!ssl_ || SSL_set_fd(ssl_.get(), socket_.native_handle()) != 1) throw std::bad_alloc();
   SSL_set_accept_state(ssl_.get());
 }
 
 TlsStream::~TlsStream() = default;
+
+bool TlsStream::cancel_handshake() noexcept {
+  cancelled_ = true;
+  return handshakes_.cancel(ssl_.get());
+}
+
+void TlsStream::handshake(Handler done) {
+  continue_handshake(Wait::wait_read, std::move(done));
+}
+
+void TlsStream::continue_handshake(Wait wait, Handler done) {
+  socket_.async_wait(wait, [this, done = std::move(done)](const error_code& error) {
+    if (error) return done(error, 0);
+    handshakes_.advance(ssl_.get(), [this, done](int outcome) {
+      if (cancelled_) return done(asio::error::operation_aborted, 0);
+      if (outcome == SSL_ERROR_NONE) return done({}, 0);
+      if (outcome == SSL_ERROR_WANT_READ) return continue_handshake(Wait::wait_read, done);
+      if (outcome == SSL_ERROR_WANT_WRITE) return continue_handshake(Wait::wait_write, done);
+      done(asio::error::connection_reset, 0);
+    });
+  });
+}
 
 void TlsStream::attempt(const Step& step, const Handler& done) {
   if (!socket_.is_open()) return done(asio::error::operation_aborted, 0);
@@ -56,11 +132,6 @@ void TlsStream::attempt_after(Wait wait, Step step, Handler done) {
 
 void TlsStream::attempt_later(Step step, Handler done) {
   asio::post(socket_.get_executor(), [this, step = std::move(step), done = std::move(done)] { attempt(step, done); });
-}
-
-void TlsStream::handshake(Handler done) {
-  attempt_after(
-      Wait::wait_read, [this] { return SSL_do_handshake(ssl_.get()); }, std::move(done));
 }
 
 void TlsStream::read_some(asio::mutable_buffer buffer, Handler done) {

@@ -3,15 +3,52 @@
 // every connection, before it has shown a key (decision 0028). Includes Boost, so only connection.h includes it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <openssl/ssl.h>
 
 namespace exeunt::serve {
+
+// Runs TLS handshakes for the network thread, which alone calls everything here. Anybody can ask for one, and it costs
+// us a signature: they run one at a time, on a thread that gives way to others, for at most kShare of a processor. The
+// newest comes first: where more clients come than that allows, those that have waited for long are likely to have
+// left.
+class HandshakeThread {
+ public:
+  using Done = std::function<void(int)>;  // with what SSL_get_error() says
+
+  static constexpr double kShare = 0.25;
+  static constexpr std::chrono::milliseconds kBurst{200};  // this much unused time may be made up for
+
+  explicit HandshakeThread(boost::asio::io_context& network);
+  // Goes as far as the bytes that have come allow, then has the network thread call `done`.
+  void advance(SSL* ssl, Done done);
+  // Forgets one that waits. False if it runs: `ssl` and its descriptor must stay until `done` is called.
+  [[nodiscard]] bool cancel(const SSL* ssl) noexcept;
+  [[nodiscard]] bool runs(const SSL* ssl) const noexcept { return running_.ssl == ssl; }
+
+ private:
+  struct Handshake {
+    SSL* ssl = nullptr;
+    Done done = {};
+  };
+  void start_next();
+  void run(SSL* ssl) noexcept;
+
+  boost::asio::io_context& network_;
+  std::vector<Handshake> waiting_ = {};
+  Handshake running_ = {};
+  std::chrono::steady_clock::time_point rest_until_ = {};  // the thread's
+  boost::asio::thread_pool thread_{1};                     // last, so that it ends before what it uses
+};
 
 class TlsStream {
  public:
@@ -21,7 +58,8 @@ class TlsStream {
   // What every context for such streams needs: buffers are freed while they are empty, and no session is kept.
   static void prepare(SSL_CTX* context) noexcept;
 
-  TlsStream(Socket& socket, SSL_CTX* context);  // the server's side; both must outlive it. Throws bad_alloc.
+  // The server's side; all must outlive it. Throws bad_alloc.
+  TlsStream(Socket& socket, SSL_CTX* context, HandshakeThread& handshakes);
   ~TlsStream();
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
@@ -29,6 +67,9 @@ class TlsStream {
   // Their handlers are called later, never before they return, and must keep the stream alive. One reads and one writes
   // at a time; the two may overlap.
   void handshake(Handler done);
+  // Before the socket is closed. False if it must stay open, as it is used on another thread until `done` is called.
+  [[nodiscard]] bool cancel_handshake() noexcept;
+  [[nodiscard]] bool is_in_handshake() const noexcept { return handshakes_.runs(ssl_.get()); }
   void read_some(boost::asio::mutable_buffer buffer, Handler done);
   void write_some(std::string_view bytes, Handler done);
   // If that can be done at once.
@@ -37,6 +78,7 @@ class TlsStream {
  private:
   using Step = std::function<int()>;
   using Wait = boost::asio::socket_base::wait_type;
+  void continue_handshake(Wait wait, Handler done);
   void attempt(const Step& step, const Handler& done);
   void attempt_after(Wait wait, Step step, Handler done);
   void attempt_later(Step step, Handler done);
@@ -45,7 +87,9 @@ class TlsStream {
     void operator()(SSL* ssl) const noexcept { SSL_free(ssl); }
   };
   Socket& socket_;
+  HandshakeThread& handshakes_;
   std::unique_ptr<SSL, Free> ssl_;
+  bool cancelled_ = false;
 };
 
 }  // namespace exeunt::serve

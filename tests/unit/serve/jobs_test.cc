@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/jobs.h"
 
+#include <latch>
+
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/serve/fake_engine.h"
 
@@ -18,11 +20,11 @@ class TestJobs : public FakeContext {
   TestJobs& operator=(const TestJobs&) = delete;
 
   // The status of a refusal that was thrown, or 0 and the request where it was admitted.
-  int start(const std::string& body, HttpFields fields = {}) {
+  int start(const std::string& body, HttpFields fields = {}, ParseJob parser = parse_predict) {
     HttpRequest request{.method = "POST", .path = "/predict", .fields = std::move(fields), .body = body};
     Incoming incoming{{.id = "r", .begun = begun_}, [this](HttpResponse&& r) { statuses_.push_back(r.status); }};
     try {
-      jobs_.start(request, incoming, parse_predict);
+      jobs_.start(request, incoming, parser);
     } catch (const Refusal& refusal) {
       return refusal.status();
     }
@@ -67,6 +69,28 @@ TEST(Jobs, ReleasesAdmissionHoweverRequestEnds) {
     EXPECT_EQ(test.statuses_, std::vector{status}) << body.substr(0, 40);
     EXPECT_EQ(test.sealed_, 1);
   }
+}
+
+std::atomic<int> parsers_begun = 0;
+std::optional<std::latch> parsers_may_end;
+Job parse_when_told(const Json& body, const JobRules& rules) {
+  ++parsers_begun;
+  parsers_may_end->wait();
+  return parse_predict(body, rules);
+}
+
+TEST(Jobs, ParsesLargeBodiesBesideEachOtherAndSmallOnes) {
+  parsers_begun = 0;
+  parsers_may_end.emplace(1);
+  TestJobs test;
+  for (int i = 0; i < kParserThreads; ++i) EXPECT_EQ(test.start(kLarge, {}, parse_when_told), 0);
+  EXPECT_TRUE(test.until([&] { return parsers_begun == kParserThreads; }));
+  EXPECT_EQ(test.start(kTwo), 0);
+  EXPECT_TRUE(test.until([&] { return !test.statuses_.empty(); }));
+  EXPECT_EQ(test.jobs_.admission().requests(), static_cast<size_t>(kParserThreads));
+  parsers_may_end->count_down();
+  test.expect_empty();
+  EXPECT_EQ(test.statuses_, std::vector<int>(kParserThreads + 1, 200));
 }
 
 TEST(Jobs, RejectedRequestTakesNoAdmission) {

@@ -3,93 +3,19 @@
 #include "exeunt/serve/listener.h"
 
 #include <cstdlib>
-#include <future>
 #include <random>
 #include <span>
 
 #include <malloc.h>
 
 #include "tests/fixtures/scratch.h"
-#include "tests/unit/serve/fake_engine.h"
-#include "tests/unit/serve/raw_client.h"
+#include "tests/unit/serve/running_server.h"
 #include "tests/unit/serve/smuggling.h"
 
 namespace exeunt::serve {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct TestOptions {
-  ListenerOptions listener = {};
-  ServiceOptions service = {};
-  int threads = 2;
-  std::chrono::microseconds work{0};
-};
-
-// A server on a thread of its own, drained at the end.
-class RunningServer {
- public:
-  explicit RunningServer(TestOptions options = {})
-      : engine_(std::make_unique<FakeEngine>(options.threads, options.work)),
-        log_(false, {}),
-        listener_(quiet(std::move(options.listener))),
-        service_({fake_model(), engine_->runner(),
-                  [this](std::function<void()> work) { listener_.post(std::move(work)); }, log_},
-                 {}, std::move(options.service)),
-        thread_([this] { clean_ = listener_.run(service_, log_, {}); }) {}
-  ~RunningServer() { stop(); }
-
-  bool stop() {
-    if (thread_.joinable()) {
-      listener_.stop();
-      thread_.join();
-      engine_.reset();
-    }
-    return clean_;
-  }
-  void begin_stop() { listener_.stop(); }
-  uint16_t port() const { return port_; }
-  FakeEngine& engine() { return *engine_; }
-  // Processor time of the network thread so far.
-  double network_seconds() {
-    clockid_t clock{};
-    timespec time{};
-    EXPECT_EQ(::pthread_getcpuclockid(thread_.native_handle(), &clock), 0);
-    EXPECT_EQ(::clock_gettime(clock, &time), 0);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
-  // Asks the network thread.
-  template <class Value>
-  Value ask(Value (*question)(Service&)) {
-    std::promise<Value> answer;
-    listener_.post([&] { answer.set_value(question(service_)); });
-    return answer.get_future().get();
-  }
-
- private:
-  static ListenerOptions quiet(ListenerOptions options) {
-    options.port = 0;
-    options.signals = false;
-    return options;
-  }
-  std::unique_ptr<FakeEngine> engine_;
-  Log log_;
-  Listener listener_;
-  uint16_t port_ = listener_.port();
-  Service service_;
-  bool clean_ = false;
-  std::thread thread_;
-};
-
-constexpr std::string_view kBody = R"({"inputs":"hello there"})";
-// A well-formed request must be answered at any time.
-void expect_alive(uint16_t port) {
-  RawClient client(port);
-  ASSERT_TRUE(client.send(post_text("/predict", kBody)));
-  const auto response = client.receive();
-  ASSERT_TRUE(response.has_value());
-  EXPECT_EQ(response->status, 200) << response->body;
-}
 
 TEST(ListenerTest, AnswersPipelinedRequestsInOrder) {
   RunningServer server;
@@ -460,6 +386,58 @@ TEST(ListenerTest, ClosesSlowestBodyWhenBytesRunOut) {
   EXPECT_EQ(response->status, 200) << response->body;
   EXPECT_TRUE(slow.ends());
   EXPECT_EQ(server.ask<size_t>([](Service& s) { return s.bytes_held(); }), 0U);
+}
+
+// Clients that do not read hold no more than all requests may, and give way to one that does.
+TEST(ListenerTest, ClosesUnreadResponseWhenBytesRunOut) {
+  RunningServer server({.listener = {.write_timeout = 1h},
+                        .service = {.jobs = {.admission = {.bytes = 400'000}, .max_client_batch = 100}}});
+  std::string body = R"({"exit":{"details":true},"inputs":[["a"])";
+  for (int i = 1; i < 100; ++i) body += R"(,["a"])";
+  const std::string request = post_text("/predict", body + "]}");
+  const auto held = [&] { return server.ask<size_t>([](Service& s) { return s.bytes_held(); }); };
+  std::vector<std::unique_ptr<RawClient>> stuck;
+  for (int i = 0; i < 8; ++i) {
+    stuck.push_back(std::make_unique<RawClient>(server.port()));
+    for (int k = 0; k < 200; ++k) stuck.back()->send_some(request);
+  }
+  while (held() < 200'000) std::this_thread::sleep_for(1ms);
+  EXPECT_LE(held(), 420'000U);  // responses, and bodies that were admitted
+  int answered = 0;
+  for (int i = 0; i < 1000 && answered < 5; ++i) {  // those that have just been written to may still read
+    RawClient honest(server.port());
+    honest.send(request);
+    const auto response = honest.receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_TRUE(response->status == 200 || response->status == 429) << response->body;
+    answered += response->status == 200 ? 1 : 0;
+  }
+  EXPECT_EQ(answered, 5);
+}
+
+// As many answers as just fit: the "100 Continue" behind them does not. Nothing may be written beside it.
+TEST(ListenerTest, ClosesClientThatDoesNotTake100ContinueInTime) {
+  const Scratch scratch;
+  const std::string path = scratch.path() / "s";
+  RunningServer server({.listener = {.unix_socket = path, .body_timeout = 20ms, .write_timeout = 1h}});
+  std::vector<std::unique_ptr<RawClient>> clients;
+  std::string gets;
+  for (int i = 0; i < 150; ++i) {
+    clients.push_back(std::make_unique<RawClient>(path));
+    gets += "GET /playground.css HTTP/1.1\r\nHost: x\r\n\r\n";
+    clients.back()->send_some(gets +
+                              "POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n");
+  }
+  // The others get it, then 408, or stay as they are.
+  bool closed = false;
+  for (const auto limit = Clock::now() + 60s; !closed && Clock::now() < limit; std::this_thread::sleep_for(1ms)) {
+    for (const auto& client : clients) {
+      if (!client->hung_up() || !client->ends() || client->unparsed().find(" 408 ") != std::string_view::npos) continue;
+      closed = true;
+      EXPECT_EQ(client->unparsed().find(" 100 Continue"), std::string_view::npos);
+    }
+  }
+  EXPECT_TRUE(closed);
 }
 
 TEST(ListenerTest, LimitsConnectionsByOpenFileLimit) {

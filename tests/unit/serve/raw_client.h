@@ -42,6 +42,7 @@ class RawClient {
   RawClient& operator=(const RawClient&) = delete;
 
   [[nodiscard]] bool connected() const { return connected_; }
+  [[nodiscard]] int descriptor() const { return socket_; }
   void close() {
     if (socket_ >= 0) ::close(socket_);
     socket_ = -1;
@@ -80,6 +81,11 @@ class RawClient {
     while (more(limit)) {
     }
     return ended_;
+  }
+  // Has the server closed it, whether or not all was read?
+  [[nodiscard]] bool hung_up() const {
+    pollfd state{socket_, 0, 0};
+    return ::poll(&state, 1, 0) > 0 && (state.revents & POLLHUP) != 0;
   }
   // What came and was not part of a response that was received.
   [[nodiscard]] std::string_view unparsed() const { return held_; }

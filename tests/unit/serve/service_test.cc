@@ -479,6 +479,35 @@ TEST(Service, DecidesByHeadWhetherBodyIsRead) {
   }
 }
 
+// A response counts until it is sent, and is refused where others take all the memory and none of them can be closed.
+TEST(Service, ChargesResponsesUntilTheyAreSent) {
+  TestService server({.jobs = {.admission = {.bytes = 400'000}, .max_client_batch = 100}});
+  std::string body = R"({"exit":{"details":true},"inputs":[["a"])";
+  for (int i = 1; i < 100; ++i) body += R"(,["a"])";
+  body += "]}";
+  std::vector<HttpResponse> unsent;
+  unsent.push_back(server.post("/predict", body));
+  EXPECT_EQ(unsent[0].status, 200);
+  const size_t held = server.service().bytes_held();
+  EXPECT_GE(held, unsent[0].body.size());
+  while (unsent.back().status == 200 && unsent.size() < 20) unsent.push_back(server.post("/predict", body));
+  EXPECT_EQ(unsent.back().status, 429);
+  EXPECT_FALSE(field_of(unsent.back(), "retry-after").empty());
+  EXPECT_LE(server.service().bytes_held(), 400'000U);
+  EXPECT_EQ(server.service().metrics().rejected["bytes"], 1U);
+  EXPECT_EQ(server.service().metrics().responses[429], 1U);
+  EXPECT_EQ(server.get("/health").status, 200);
+  EXPECT_EQ(server.post("/predict", R"({"inputs":"a"})").status, 200);
+  server.service().make_room_by([&] {
+    if (unsent.empty()) return false;
+    unsent.erase(unsent.begin());
+    return true;
+  });
+  EXPECT_EQ(server.post("/predict", body).status, 200);
+  unsent.clear();
+  EXPECT_EQ(server.service().bytes_held(), 0U);
+}
+
 TEST(Service, RejectsBodyWithTooManyValues) {
   TestService server;
   std::string body = R"({"inputs":"a","z":[{})";

@@ -284,9 +284,9 @@ TEST(RefusalLimiter, AllowsBurstThenFixedRate) {
 
 TEST(Admission, ArrivingBytesDoNotBlockAdmission) {
   Admission admission({.requests = 2, .texts = 10, .bytes = 100});
-  auto slow = std::make_unique<ArrivingBody>(admission);
+  auto slow = std::make_unique<HeldBytes>(admission);
   EXPECT_TRUE(slow->add(1000));  // alone, it is bounded by the body limit only
-  ArrivingBody other(admission);
+  HeldBytes other(admission);
   EXPECT_FALSE(other.add(1));
   EXPECT_EQ(admission.full(100), std::nullopt);  // `slow` can be closed
   slow.reset();
