@@ -84,7 +84,7 @@ void Connection::start() {
       return read();
     }
     set_wait(Wait::handshake);
-    tls_->handshake([self = shared_from_this()](const error_code& error, size_t) {
+    tls_->handshake(HandshakeThread::address_of(peer_), [self = shared_from_this()](const error_code& error, size_t) {
       self->guarded([&] {
         if (error || !self->open_) return self->close();
         self->set_wait(Wait::idle);

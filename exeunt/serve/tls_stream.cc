@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/network_v6.hpp>
 #include <boost/asio/post.hpp>
 #include <openssl/err.h>
 #include <sys/resource.h>
@@ -32,25 +33,45 @@ std::chrono::nanoseconds thread_time() {
 
 }  // namespace
 
+std::string HandshakeThread::address_of(const std::string& peer) {
+  const std::string host = peer.substr(0, peer.rfind(':'));
+  error_code error;
+  const auto address = host.starts_with('[') ? asio::ip::make_address_v6(host.substr(1, host.size() - 2), error)
+                                             : asio::ip::address_v6();
+  if (error || address.is_unspecified() || address.is_v4_mapped()) return host;
+  return asio::ip::network_v6(address, 64).canonical().to_string();
+}
+
 HandshakeThread::HandshakeThread(asio::io_context& network) : network_(network) {
   asio::post(thread_, [] { (void)::setpriority(PRIO_PROCESS, 0, kNice); });  // on Linux, 0 is this thread alone
 }
 
-void HandshakeThread::advance(SSL* ssl, Done done) {
-  waiting_.push_back({ssl, std::move(done)});
+void HandshakeThread::advance(SSL* ssl, const std::string& address, Done done) {
+  size_t& count = waiting_from_[address];
+  waiting_.push_back({ssl, address, std::move(done)});
+  ++count;
   start_next();
 }
 
+HandshakeThread::Handshake HandshakeThread::take(Waiting::iterator handshake) noexcept {
+  Handshake out = std::move(*handshake);
+  waiting_.erase(handshake);
+  if (const auto count = waiting_from_.find(out.address); --count->second == 0) waiting_from_.erase(count);
+  return out;
+}
+
 bool HandshakeThread::cancel(const SSL* ssl) noexcept {
-  std::erase_if(waiting_, [ssl](const Handshake& handshake) { return handshake.ssl == ssl; });
+  const auto found = std::ranges::find(waiting_, ssl, &Handshake::ssl);
+  if (found != waiting_.end()) (void)take(found);
   return !runs(ssl);
 }
 
 void HandshakeThread::start_next() {
   if (running_.ssl != nullptr || waiting_.empty()) return;
-  asio::post(thread_, [this, ssl = waiting_.back().ssl] { run(ssl); });
-  running_ = std::move(waiting_.back());
-  waiting_.pop_back();
+  const auto count = [this](const Handshake& handshake) { return waiting_from_.at(handshake.address); };
+  const auto next = std::ranges::min_element(waiting_.rbegin(), waiting_.rend(), {}, count).base() - 1;
+  asio::post(thread_, [this, ssl = next->ssl] { run(ssl); });
+  running_ = take(next);
 }
 
 void HandshakeThread::run(SSL* ssl) noexcept {
@@ -89,18 +110,18 @@ bool TlsStream::cancel_handshake() noexcept {
   return handshakes_.cancel(ssl_.get());
 }
 
-void TlsStream::handshake(Handler done) {
-  continue_handshake(Wait::wait_read, std::move(done));
+void TlsStream::handshake(const std::string& address, Handler done) {
+  continue_handshake(Wait::wait_read, address, std::move(done));
 }
 
-void TlsStream::continue_handshake(Wait wait, Handler done) {
-  socket_.async_wait(wait, [this, done = std::move(done)](const error_code& error) {
+void TlsStream::continue_handshake(Wait wait, const std::string& address, Handler done) {
+  socket_.async_wait(wait, [this, address, done = std::move(done)](const error_code& error) {
     if (error) return done(error, 0);
-    handshakes_.advance(ssl_.get(), [this, done](int outcome) {
+    handshakes_.advance(ssl_.get(), address, [this, address, done](int outcome) {
       if (cancelled_) return done(asio::error::operation_aborted, 0);
       if (outcome == SSL_ERROR_NONE) return done({}, 0);
-      if (outcome == SSL_ERROR_WANT_READ) return continue_handshake(Wait::wait_read, done);
-      if (outcome == SSL_ERROR_WANT_WRITE) return continue_handshake(Wait::wait_write, done);
+      if (outcome == SSL_ERROR_WANT_READ) return continue_handshake(Wait::wait_read, address, done);
+      if (outcome == SSL_ERROR_WANT_WRITE) return continue_handshake(Wait::wait_write, address, done);
       done(asio::error::connection_reset, 0);
     });
   });

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include <boost/asio/buffer.hpp>
@@ -19,8 +21,8 @@ namespace exeunt::serve {
 
 // Runs TLS handshakes for the network thread, which alone calls everything here. Anybody can ask for one, and it costs
 // us a signature: they run one at a time, on a thread that gives way to others, for at most kShare of a processor. The
-// newest comes first: where more clients come than that allows, those that have waited for long are likely to have
-// left.
+// address from which fewest wait comes first, and of these the newest: where more clients come than that allows, those
+// that have waited for long are likely to have left.
 class HandshakeThread {
  public:
   using Done = std::function<void(int)>;  // with what SSL_get_error() says
@@ -28,9 +30,12 @@ class HandshakeThread {
   static constexpr double kShare = 0.25;
   static constexpr std::chrono::milliseconds kBurst{200};  // this much unused time may be made up for
 
+  // "10.0.0.1:80", "[2001:db8::1]:80": without the port, and of IPv6 only the half that a client cannot choose.
+  [[nodiscard]] static std::string address_of(const std::string& peer);
+
   explicit HandshakeThread(boost::asio::io_context& network);
   // Goes as far as the bytes that have come allow, then has the network thread call `done`.
-  void advance(SSL* ssl, Done done);
+  void advance(SSL* ssl, const std::string& address, Done done);
   // Forgets one that waits. False if it runs: `ssl` and its descriptor must stay until `done` is called.
   [[nodiscard]] bool cancel(const SSL* ssl) noexcept;
   [[nodiscard]] bool runs(const SSL* ssl) const noexcept { return running_.ssl == ssl; }
@@ -38,13 +43,17 @@ class HandshakeThread {
  private:
   struct Handshake {
     SSL* ssl = nullptr;
+    std::string address = {};
     Done done = {};
   };
+  using Waiting = std::vector<Handshake>;
+  Handshake take(Waiting::iterator handshake) noexcept;
   void start_next();
   void run(SSL* ssl) noexcept;
 
   boost::asio::io_context& network_;
-  std::vector<Handshake> waiting_ = {};
+  Waiting waiting_ = {};
+  std::unordered_map<std::string, size_t> waiting_from_ = {};  // of each address, how many
   Handshake running_ = {};
   std::chrono::steady_clock::time_point rest_until_ = {};  // the thread's
   boost::asio::thread_pool thread_{1};                     // last, so that it ends before what it uses
@@ -66,7 +75,7 @@ class TlsStream {
 
   // Their handlers are called later, never before they return, and must keep the stream alive. One reads and one writes
   // at a time; the two may overlap.
-  void handshake(Handler done);
+  void handshake(const std::string& address, Handler done);  // the client's
   // Before the socket is closed. False if it must stay open, as it is used on another thread until `done` is called.
   [[nodiscard]] bool cancel_handshake() noexcept;
   [[nodiscard]] bool is_in_handshake() const noexcept { return handshakes_.runs(ssl_.get()); }
@@ -78,7 +87,7 @@ class TlsStream {
  private:
   using Step = std::function<int()>;
   using Wait = boost::asio::socket_base::wait_type;
-  void continue_handshake(Wait wait, Handler done);
+  void continue_handshake(Wait wait, const std::string& address, Handler done);
   void attempt(const Step& step, const Handler& done);
   void attempt_after(Wait wait, Step step, Handler done);
   void attempt_later(Step step, Handler done);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server behind TLS: who computes handshakes, and what a client that leaves in the middle costs.
-#include "exeunt/serve/tls_stream.h"
-
 #include <algorithm>
 #include <ctime>
 
@@ -9,6 +7,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "exeunt/serve/tls_stream.h"
 #include "tests/unit/serve/running_server.h"
 
 namespace exeunt::serve {
@@ -169,29 +168,40 @@ TEST(TlsTest, ClosesConnectionsInHandshake) {
   }
 }
 
-TEST(TlsTest, HandshakesRunNewestFirstAndCanBeCancelled) {
+TEST(TlsTest, ComparesAddressesByWhatClientsCannotChoose) {
+  const auto address = HandshakeThread::address_of;
+  EXPECT_EQ(address("10.0.0.1:80"), address("10.0.0.1:81"));
+  EXPECT_NE(address("10.0.0.1:80"), address("10.0.0.2:80"));
+  EXPECT_EQ(address("[2001:db8:1:2::1]:80"), address("[2001:db8:1:2:ffff::7]:81"));
+  EXPECT_NE(address("[2001:db8:1:2::1]:80"), address("[2001:db8:1:3::1]:80"));
+  EXPECT_NE(address("[::ffff:10.0.0.1]:80"), address("[::ffff:10.0.0.2]:80"));
+  EXPECT_EQ(address("unix"), "unix");
+}
+
+TEST(TlsTest, RunsHandshakeOfRarestAddressThenNewest) {
   const Context context(SSL_CTX_new(TLS_server_method()));
   std::vector<Session> sessions;
   std::vector<int> ended;
   boost::asio::io_context network;
   const auto work = boost::asio::make_work_guard(network);
   HandshakeThread thread(network);
-  for (int i = 0; i < 5; ++i) {
+  for (const char* address : {"a", "a", "b", "a", "b", "a", "a"}) {
+    const auto i = static_cast<int>(sessions.size());
     sessions.emplace_back(SSL_new(context.get()));
     SSL* ssl = sessions.back().get();
     SSL_set_accept_state(ssl);
     SSL_set_bio(ssl, BIO_new(BIO_s_mem()), BIO_new(BIO_s_mem()));
-    thread.advance(ssl, [&, i](int error) {
+    thread.advance(ssl, address, [&, i](int error) {
       EXPECT_EQ(error, SSL_ERROR_WANT_READ);
       ended.push_back(i);
     });
   }
   EXPECT_TRUE(thread.runs(sessions[0].get()));  // it had nobody to wait for
   EXPECT_FALSE(thread.cancel(sessions[0].get()));
-  EXPECT_TRUE(thread.cancel(sessions[3].get()));
-  while (ended.size() < 4 && network.run_one_for(60s) > 0) {
+  EXPECT_TRUE(thread.cancel(sessions[5].get()));
+  while (ended.size() < 6 && network.run_one_for(60s) > 0) {
   }
-  EXPECT_EQ(ended, (std::vector{0, 4, 2, 1}));
+  EXPECT_EQ(ended, (std::vector{0, 4, 2, 6, 3, 1}));
 }
 
 // Whatever else it has sent, with its request or after it.
