@@ -26,26 +26,43 @@ std::string head(std::string_view fields, std::string_view host = "localhost",
   return std::string(line) + " HTTP/1.1\r\nHost: " + std::string(host) + "\r\n" + std::string(fields);
 }
 
+constexpr std::string_view kJson = "Content-Type: application/json\r\n";
+
+std::string whole_body(std::string_view line) {
+  return head(std::string(kJson) + "Content-Length: " + std::to_string(kBody) + "\r\n\r\n", "localhost", line) +
+         std::string(kBody - 1, ' ');
+}
+
+std::string in_chunks(std::string_view line) {
+  std::string out = head(std::string(kJson) + "Transfer-Encoding: chunked\r\n\r\n", "localhost", line);
+  for (size_t sent = 0; sent + 65'536 < kBody; sent += 65'536) out += "10000\r\n" + std::string(65'536, ' ') + "\r\n";
+  return out;
+}
+
+// Bodies for every route that needs no key, by every method that it takes.
+std::vector<std::string> public_requests() {
+  std::vector<std::string> out;
+  for (const char* path : {"/health", "/ready", "/ping", "/v2/health/live", "/v2/health/ready", "/", "/favicon.ico",
+                           "/playground.css", "/playground.js"}) {
+    for (const char* method : {"GET ", "HEAD ", "OPTIONS "}) {
+      const std::string line = std::string(method) + path;
+      out.push_back(out.size() % 2 == 0 ? whole_body(line) : in_chunks(line));
+    }
+  }
+  out.push_back(whole_body("OPTIONS *"));
+  return out;
+}
+
 std::string request_of(std::string_view attack) {
-  const std::string json = "Content-Type: application/json\r\n";
+  const std::string json(kJson);
   if (attack == "objects" || attack == "origin" || attack == "host") {
     const std::string body = body_of_objects();
     const std::string length = "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
     if (attack == "origin") return head("Origin: https://evil.example\r\nContent-Type: text/plain\r\n" + length) + body;
     return head(json + length, attack == "host" ? "evil.example" : "localhost") + body;
   }
-  if (attack == "body" || attack == "get" || attack == "options") {
-    return head(json + "Content-Length: " + std::to_string(kBody) + "\r\n\r\n", "localhost",
-                attack == "get"       ? "GET /health"
-                : attack == "options" ? "OPTIONS *"
-                                      : "POST /predict") +
-           std::string(kBody - 1, ' ');
-  }
-  if (attack == "chunks") {
-    std::string out = head(json + "Transfer-Encoding: chunked\r\n\r\n");
-    for (size_t sent = 0; sent + 65'536 < kBody; sent += 65'536) out += "10000\r\n" + std::string(65'536, ' ') + "\r\n";
-    return out;
-  }
+  if (attack == "body") return whole_body("POST /predict");
+  if (attack == "chunks") return in_chunks("POST /predict");
   if (attack == "unread") {
     std::string out;
     for (int i = 0; i < 500; ++i) out += "GET /playground.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -54,13 +71,17 @@ std::string request_of(std::string_view attack) {
   return attack == "head" ? head("X: ") + std::string(4000, 'x') : "";
 }
 
-const std::string& request_for(std::string_view attack) {
-  static const std::map<std::string_view, std::string> all = [] {
-    std::map<std::string_view, std::string> out;
-    for (const std::string_view each : kAttacks) out.emplace(each, request_of(each));
+// What an attacker sends at its nth attempt.
+const std::string& request_for(std::string_view attack, size_t nth) {
+  static const auto all = [] {
+    std::map<std::string_view, std::vector<std::string>> out;
+    for (const std::string_view each : kAttacks) out[each] = {request_of(each)};
+    for (const std::string_view each : kTlsAttacks) out[each] = {""};
+    out["public"] = public_requests();
     return out;
   }();
-  return all.at(attack);
+  const std::vector<std::string>& requests = all.at(attack);
+  return requests[nth % requests.size()];
 }
 
 }  // namespace
@@ -79,7 +100,8 @@ Attackers::Attackers(uint16_t port, int sockets, std::vector<std::string_view> a
   }
   for (size_t i = 0; i < attackers_.size(); ++i) {
     attackers_[i].attack = attacks[i % attacks.size()];
-    (void)request_for(attackers_[i].attack);
+    attackers_[i].requests = i / attacks.size();
+    (void)request_for(attackers_[i].attack, 0);
     open(attackers_[i]);
   }
   thread_ = std::thread([this] { run(); });
@@ -101,7 +123,8 @@ void Attackers::close(Attacker& attacker) {
 
 void Attackers::open(Attacker& attacker) {
   close(attacker);
-  attacker.done = 0;
+  attacker.done = attacker.steps = 0;
+  ++attacker.requests;
   attacker.socket = ::socket(AF_INET, SOCK_STREAM, 0);
   // What waits in an attacker's own kernel costs this machine's processors, and a real attacker has others.
   (void)::setsockopt(attacker.socket, SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
@@ -124,7 +147,7 @@ void Attackers::open(Attacker& attacker) {
 }
 
 Attackers::Passage Attackers::send(Attacker& attacker) {
-  const std::string& request = request_for(attacker.attack);
+  const std::string& request = request_for(attacker.attack, attacker.requests);
   const size_t rest = request.size() - attacker.done;
   if (rest == 0) return Passage::none;
   const char* from = request.data() + attacker.done;
@@ -158,8 +181,23 @@ Attackers::Passage Attackers::receive(Attacker& attacker) {
   return got > 0 ? Passage::some : Passage::ended;
 }
 
+// Whether the attacker is through with it, in one way or another.
+bool Attackers::has_ended_handshake(Attacker& attacker) {
+  constexpr size_t kHelloSteps = 4;  // 40 ms
+  ++attacker.steps;
+  if (attacker.attack == "hello" && attacker.steps > 1) return attacker.steps >= kHelloSteps;
+  ERR_clear_error();
+  const int result = SSL_do_handshake(attacker.tls);
+  const int why = SSL_get_error(attacker.tls, result);
+  return why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE;
+}
+
 // Sends what goes, drops what comes, and begins again when the server has ended it.
 void Attackers::step(Attacker& attacker) {
+  if (attacker.attack == "handshake" || attacker.attack == "hello") {
+    if (has_ended_handshake(attacker)) open(attacker);
+    return;
+  }
   Passage sent = send(attacker);
   // One record of TLS is not what a socket takes at once.
   while (attacker.tls != nullptr && sent == Passage::some) sent = send(attacker);

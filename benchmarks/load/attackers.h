@@ -16,16 +16,18 @@ struct ssl_ctx_st;
 
 namespace exeunt::load {
 
-inline constexpr std::array<std::string_view, 10> kAttacks = {"objects",  // a body of 260,000 empty objects
-                                                              "body",     // 2 MiB and never the last byte
-                                                              "get",      // the same, of a route that needs no key
-                                                              "options",  // the same
-                                                              "chunks",   // 2 MiB in chunks
-                                                              "unread",   // many requests, no answer is read
-                                                              "head",     // a header that never ends
-                                                              "idle",     // a connection and nothing else
-                                                              "origin",   // as a page of another site
-                                                              "host"};    // under a name of the attacker's own
+inline constexpr std::array<std::string_view, 9> kAttacks = {"objects",  // a body of 260,000 empty objects
+                                                             "body",     // 2 MiB and never the last byte
+                                                             "public",   // the same, to each route that needs no key
+                                                             "chunks",   // 2 MiB in chunks
+                                                             "unread",   // many requests, no answer is read
+                                                             "head",     // a header that never ends
+                                                             "idle",     // a connection and nothing else
+                                                             "origin",   // as a page of another site
+                                                             "host"};    // under a name of the attacker's own
+// Inside TLS alone.
+inline constexpr std::array<std::string_view, 2> kTlsAttacks = {"handshake",  // one after the other
+                                                                "hello"};     // its first message, then leaves
 
 [[nodiscard]] std::string body_of_objects();  // of the first
 
@@ -45,13 +47,15 @@ class Attackers {
     std::string_view attack = {};
     int socket = -1;
     ssl_st* tls = nullptr;
-    size_t done = 0;  // bytes of its request
+    size_t done = 0;                 // bytes of its request
+    size_t requests = 0, steps = 0;  // of this attacker, and since it connected
   };
   enum class Passage { some, none, ended };  // what went, or came
   void run();
   void open(Attacker& attacker);
   void close(Attacker& attacker);
   void step(Attacker& attacker);
+  bool has_ended_handshake(Attacker& attacker);
   Passage send(Attacker& attacker);
   static Passage receive(Attacker& attacker);
 

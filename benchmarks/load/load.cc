@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <deque>
 #include <memory>
 #include <random>
@@ -14,6 +15,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -45,11 +48,32 @@ sockaddr_in address_of(uint16_t port) {
 // A connection to the server, with the request it is at.
 struct Line {
   int socket = -1;
+  SSL* tls = nullptr;
   bool busy = false, walks = false;
   size_t request = 0, written = 0, stop_at = 0;  // `stop_at`: bytes after which the sender breaks off
   Clock::time_point due = {};
   ReplyReader reader = {};
 };
+
+// As send() and recv().
+ssize_t result_of(SSL* tls, int result) {
+  if (result > 0) return result;
+  const int why = SSL_get_error(tls, result);
+  errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
+  return why == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+ssize_t send_some(const Line& line, const char* bytes, size_t size) {
+  if (line.tls == nullptr) return ::send(line.socket, bytes, size, MSG_NOSIGNAL);
+  ERR_clear_error();
+  return result_of(line.tls, SSL_write(line.tls, bytes, static_cast<int>(size)));
+}
+
+ssize_t receive_some(const Line& line, char* bytes, size_t size) {
+  if (line.tls == nullptr) return ::recv(line.socket, bytes, size, 0);
+  ERR_clear_error();
+  return result_of(line.tls, SSL_read(line.tls, bytes, static_cast<int>(size)));
+}
 
 struct Due {
   Clock::time_point time;
@@ -62,10 +86,15 @@ class Generator {
       : plan_(plan), random_(plan.seed), poll_(::epoll_create1(0)), lines_(static_cast<size_t>(plan.connections)) {
     if (poll_ < 0 || plan.requests.empty()) throw std::runtime_error("load: no epoll, or nothing to send");
     for (size_t i = 0; i < lines_.size(); ++i) free_.push_back(i);
+    if (!plan.tls) return;
+    (void)std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to a socket as to a file
+    tls_ = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_mode(tls_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   }
   ~Generator() {
     for (Line& line : lines_) drop(line);
     ::close(poll_);
+    SSL_CTX_free(tls_);
   }
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
@@ -79,6 +108,7 @@ class Generator {
   bool connect(Line& line, size_t index);
   void push(Line& line, size_t index);
   void pull(Line& line, size_t index);
+  void count(const Line& line, const Reply& reply);
   void end(Line& line, size_t index, bool keep);
   void fail(Line& line, size_t index);
   static void drop(Line& line);
@@ -88,15 +118,17 @@ class Generator {
   std::mt19937_64 random_;
   std::uniform_real_distribution<double> uniform_{0, 1};
   int poll_;
+  SSL_CTX* tls_ = nullptr;
   std::vector<Line> lines_;
   std::deque<size_t> free_ = {};  // the one that rested longest comes first, so that none rests for long
   std::deque<Due> waiting_ = {};
-  Clock::time_point begin_ = {}, end_ = {}, next_ = {}, last_ = {};
+  Clock::time_point begin_ = {}, counted_from_ = {}, end_ = {}, next_ = {}, last_ = {};
   size_t counter_ = 0;
   LoadResult result_ = {};
 };
 
 void Generator::drop(Line& line) {
+  SSL_free(line.tls);
   if (line.socket >= 0) ::close(line.socket);
   line = Line{};
 }
@@ -107,9 +139,19 @@ bool Generator::connect(Line& line, size_t index) {
   const int on = 1;
   (void)::setsockopt(line.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const sockaddr_in address = address_of(plan_.port);
+  if (tls_ != nullptr) {
+    sockaddr_in own = address_of(0);
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    (void)::bind(line.socket, reinterpret_cast<const sockaddr*>(&own), sizeof own);
+  }
   if (::connect(line.socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
       errno != EINPROGRESS) {
     return false;
+  }
+  if (tls_ != nullptr) {
+    line.tls = SSL_new(tls_);
+    SSL_set_fd(line.tls, line.socket);
+    SSL_set_connect_state(line.tls);
   }
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLET | EPOLLRDHUP;
@@ -123,7 +165,7 @@ void Generator::schedule(Clock::time_point now) {
   while (next_ <= now && (open ? next_ : now) < end_) {
     if (!open && waiting_.size() + 1 > free_.size()) return;  // closed loop: one for each that is free
     waiting_.push_back({open ? next_ : now, counter_++ % plan_.requests.size()});
-    ++result_.due;
+    result_.due += waiting_.back().time >= counted_from_ ? 1 : 0;
     last_ = waiting_.back().time;
     if (open) next_ += duration_of(-std::log(1 - uniform_(random_)) / plan_.rate);
   }
@@ -163,7 +205,7 @@ bool Generator::start(Line& line, size_t index, const Due& due) {
 void Generator::push(Line& line, size_t index) {
   const std::string& text = plan_.requests[line.request];
   while (line.written < line.stop_at) {
-    const ssize_t sent = ::send(line.socket, text.data() + line.written, line.stop_at - line.written, MSG_NOSIGNAL);
+    const ssize_t sent = send_some(line, text.data() + line.written, line.stop_at - line.written);
     if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (sent < 0) return fail(line, index);
     line.written += static_cast<size_t>(sent);
@@ -177,20 +219,24 @@ void Generator::push(Line& line, size_t index) {
 void Generator::pull(Line& line, size_t index) {
   char bytes[65536];
   while (line.socket >= 0) {
-    const ssize_t got = ::recv(line.socket, bytes, sizeof bytes, 0);
+    const ssize_t got = receive_some(line, bytes, sizeof bytes);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return line.busy ? fail(line, index) : drop(line);
     line.reader.feed({bytes, static_cast<size_t>(got)});
     const auto reply = line.reader.next();
     if (!reply || !line.busy) continue;
-    const auto ms = static_cast<float>(1000 * seconds_between(line.due, Clock::now()));
-    ++result_.statuses[reply->status];
-    if (reply->status == 200) result_.ok_ms.push_back(ms);
-    if (reply->status == 429) result_.shed_ms.push_back(ms);
-    if (reply->status == 504) result_.late_ms.push_back(ms);
-    if (plan_.on_reply) plan_.on_reply(line.request, *reply);
+    if (line.due >= counted_from_) count(line, *reply);
     end(line, index, !reply->closes);
   }
+}
+
+void Generator::count(const Line& line, const Reply& reply) {
+  const auto ms = static_cast<float>(1000 * seconds_between(line.due, Clock::now()));
+  ++result_.statuses[reply.status];
+  if (reply.status == 200) result_.ok_ms.push_back(ms);
+  if (reply.status == 429) result_.shed_ms.push_back(ms);
+  if (reply.status == 504) result_.late_ms.push_back(ms);
+  if (plan_.on_reply) plan_.on_reply(line.request, reply);
 }
 
 void Generator::end(Line& line, size_t index, bool keep) {
@@ -210,7 +256,8 @@ void Generator::fail(Line& line, size_t index) {
 
 LoadResult Generator::run() {
   begin_ = next_ = last_ = Clock::now();
-  end_ = begin_ + duration_of(plan_.seconds);
+  counted_from_ = begin_ + duration_of(plan_.warm_seconds);
+  end_ = counted_from_ + duration_of(plan_.seconds);
   auto tick = begin_;
   std::vector<epoll_event> events(256);
   while (true) {
@@ -236,7 +283,7 @@ LoadResult Generator::run() {
   }
   for (const Line& line : lines_) result_.lost += line.busy ? 1 : 0;
   result_.unsent = static_cast<int64_t>(waiting_.size());
-  result_.seconds = plan_.rate > 0 ? plan_.seconds : seconds_between(begin_, last_);
+  result_.seconds = plan_.rate > 0 ? plan_.seconds : seconds_between(counted_from_, last_);
   return std::move(result_);
 }
 

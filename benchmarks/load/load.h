@@ -20,8 +20,10 @@ struct LoadPlan {
   // asking again at once.
   double rate = 0;
   double seconds = 1;
-  int connections = 64;  // at a time, at most; a request that finds none free waits, and its wait counts
+  double warm_seconds = 0;  // before these, on the same connections, and not counted
+  int connections = 64;     // at a time, at most; a request that finds none free waits, and its wait counts
   std::vector<std::string> requests = {};  // whole ones, taken in turn
+  bool tls = false;                        // whoever the server is
   uint64_t seed = 1;
   double break_off = 0;    // share of requests whose sender goes away in the middle of them
   double walk_away = 0;    // share whose sender goes away before the answer

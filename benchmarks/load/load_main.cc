@@ -73,9 +73,11 @@ int run(int count, char** words) {
   app.add_option("--drop", setting.drop, "degrade: value of --max-drop-under-load")->capture_default_str();
   app.add_option("--shim", setting.shim, "memory: the library that makes allocations fail");
   app.add_option("--sockets", setting.sockets, "attack: attacking connections")->capture_default_str();
+  std::vector<std::string> attacks(kAttacks.begin(), kAttacks.end());
+  attacks.insert(attacks.end(), kTlsAttacks.begin(), kTlsAttacks.end());
   app.add_option("--attack", setting.attack, "attack, keyless: the only kind to play (default: all; keyless: bodies)")
-      ->check(CLI::IsMember(std::vector<std::string>(kAttacks.begin(), kAttacks.end())));
-  app.add_flag("--tls", setting.tls, "keyless: attack inside TLS, which the server's command must offer");
+      ->check(CLI::IsMember(attacks));
+  app.add_flag("--tls", setting.tls, "attack, keyless: inside TLS, which the server's command must offer");
   app.add_option("--p99", setting.p99_ms, "peak: latency limit in milliseconds")->capture_default_str();
   app.add_option("--out", out, "Write the record to this file (JSON)");
   CLI11_PARSE(app, own, words);

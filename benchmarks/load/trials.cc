@@ -47,7 +47,7 @@ double cancelled(const LoadResult& result) {
 }  // namespace
 
 double capacity_of(const Setting& setting, uint16_t port, double seconds) {
-  LoadPlan plan{.port = port, .seconds = 1, .connections = 16, .requests = setting.requests};
+  LoadPlan plan{.port = port, .seconds = 1, .connections = 16, .requests = setting.requests, .tls = setting.tls};
   (void)run_load(plan);
   plan.seconds = seconds;
   return run_load(plan).goodput();

@@ -22,7 +22,7 @@ struct Setting {
   std::string shim = {};    // `memory`: the library that makes allocations fail
   int sockets = 64;         // `attack`: of the attackers
   std::string attack = {};  // `attack`, `keyless`: the only kind to play
-  bool tls = false;         // `keyless`: the attackers speak TLS
+  bool tls = false;         // `attack`, `keyless`: all clients speak TLS
   double p99_ms = 250;      // `peak`: the wait that 99 in 100 must keep within
 };
 
