@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -206,6 +207,8 @@ void Attackers::step(Attacker& attacker) {
 
 // Each acts every 10 ms; not all at once, since attackers know nothing of each other.
 void Attackers::run() {
+  (void)::setpriority(PRIO_PROCESS, 0,
+                      19);  // this thread: they would compute elsewhere, not on the server's processors
   constexpr size_t kTurns = 64;
   const auto pause = std::chrono::microseconds(10'000 / kTurns);
   for (size_t turn = 0; !ending_; turn = (turn + 1) % kTurns) {

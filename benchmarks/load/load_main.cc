@@ -66,7 +66,7 @@ int run(int count, char** words) {
   app.add_option("--texts", texts, "File with one text per line");
   app.add_option("--max-texts", most, "Maximum texts to read from it");
   app.add_option("--seconds", setting.seconds, "Duration of each measurement")->capture_default_str();
-  app.add_option("--rate", setting.rate, "soak: requests per second; 0 = 0.7 of capacity");
+  app.add_option("--rate", setting.rate, "soak, attack: requests per second; 0 = 0.7 of capacity, or half");
   app.add_option("--trials", setting.trials, "drain, start: repetitions")->capture_default_str();
   app.add_option("--count", setting.count, "mutate: requests; keys: samples; memory: maximum starts")
       ->capture_default_str();

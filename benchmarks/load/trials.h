@@ -15,7 +15,7 @@ struct Setting {
   std::vector<std::string> server = {};    // its command; it logs `"address":"…:PORT"`
   std::vector<std::string> requests = {};  // one per text
   double seconds = 10;                     // of each measured part
-  double rate = 0;                         // `soak`: requests a second; 0 = 0.7 of what it can do
+  double rate = 0;                         // `soak`, `attack`: requests a second; 0 = 0.7 of what it can do, or half
   int trials = 100;
   int64_t count = 10'000;   // mutated requests, samples, allocations
   std::string drop = "5%";  // `degrade`: as --max-drop-under-load

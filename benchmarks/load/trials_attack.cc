@@ -151,12 +151,18 @@ int answered_uploads(const Setting& setting, uint16_t port) {
   const Json body = {{"inputs", std::string(60'000, 'a')}};
   const std::string request =
       post_request("/predict", body.dump(), std::string("Authorization: Bearer ") + kKey + "\r\n");
+  const auto piece = [&](size_t nth) {
+    const size_t from = request.size() * nth / kPieces, to = request.size() * (nth + 1) / kPieces;
+    return std::string_view(request).substr(from, to - from);
+  };
   std::vector<std::unique_ptr<Uploader>> clients;
-  for (int i = 0; i < kUploads; ++i) clients.push_back(std::make_unique<Uploader>(port, setting.tls));
-  for (size_t piece = 0; piece < kPieces; ++piece) {
-    const size_t from = request.size() * piece / kPieces, to = request.size() * (piece + 1) / kPieces;
-    for (const auto& client : clients) client->send(std::string_view(request).substr(from, to - from));
+  for (int i = 0; i < kUploads; ++i) {
+    clients.push_back(std::make_unique<Uploader>(port, setting.tls));
+    clients.back()->send(piece(0));
+  }
+  for (size_t nth = 1; nth < kPieces; ++nth) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    for (const auto& client : clients) client->send(piece(nth));
   }
   int answered = 0;
   for (const auto& client : clients) answered += client->receives_200() ? 1 : 0;
@@ -174,11 +180,9 @@ void attack(const Setting& given, Record& record) {
     if (!setting.tls) objects = objects_ms(server.port());
   }
   const int turns = std::max(1, static_cast<int>(std::lround(setting.seconds / kTurnSeconds)));
-  LoadPlan plan{.rate = capacity / 2,
-                .warm_seconds = kWarmSeconds,
-                .connections = 16,
-                .requests = setting.requests,
-                .tls = setting.tls};
+  const double rate = setting.rate > 0 ? setting.rate : capacity / 2;
+  LoadPlan plan{
+      .rate = rate, .warm_seconds = kWarmSeconds, .connections = 16, .requests = setting.requests, .tls = setting.tls};
   // In turns, so that a machine with other work is the same for both. Every turn has a server of its own: where the
   // system places the threads of one on the cores decides over its p99, and nothing of an attack reaches into the next.
   Part alone, beside;
@@ -215,7 +219,7 @@ void attack(const Setting& given, Record& record) {
   record.set("sockets", setting.sockets);
   record.set("sockets_opened", opened);
   record.set("mib_sent_by_attackers", rounded(mib));
-  record.set("rate_per_s", rounded(capacity / 2));
+  record.set("rate_per_s", rounded(rate));
   record.set("answered_alone", static_cast<int64_t>(alone.ok_ms.size()));
   record.set("answered_beside", static_cast<int64_t>(beside.ok_ms.size()));
   record.set("turns", turns);
