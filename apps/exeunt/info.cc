@@ -65,7 +65,7 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
           checkpoint.spec(),
           checkpoint.exits(),
           count_parameters(checkpoint),
-          weights_sha256(checkpoint),
+          claimed_sha256(checkpoint),
           !options.open.verify ? ""
           : has_manifest       ? "all files match manifest.json"
                                : "no: the folder has no manifest.json",

@@ -119,12 +119,7 @@ std::string thresholds_by_label(const std::vector<std::string>& labels, const st
 Checkpoint with_logit_thresholds(const Checkpoint& model, std::vector<float> logit_thresholds) {
   ExitLayout exits = model.exits();
   exits.logit_thresholds = std::move(logit_thresholds);
-  Origin origin{.folder = model.folder(),
-                .weights_sha256 = model.stored_sha256(),
-                .policy = model.native_policy(),
-                .notices = model.notices()};
-  if (!model.folder().empty()) origin.where = model.folder().string();
-  return {model.spec(), std::move(exits), model.tensors(), std::move(origin)};
+  return model.with_exits(std::move(exits));
 }
 
 Checkpoint with_thresholds(const Checkpoint& model, std::string_view text) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/engine/classifier.h"
 
+#include <future>
+
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
+#include "exeunt/model/exeunt_folder.h"
 
 namespace exeunt {
 namespace {
@@ -28,9 +31,13 @@ Classifier::Classifier(const std::string& model, const ClassifierOptions& option
   resolved_ = resolve(checkpoint_, request);
   notices_ = checkpoint_.notices();
   notices_.insert(notices_.end(), resolved_.notices.begin(), resolved_.notices.end());
+  // A certificate is claimed only for bytes that were hashed, here while the engine is loaded.
+  std::future<std::string> hashed;
+  if (resolved_.certificate) hashed = std::async(std::launch::async, [this] { return weights_sha256(checkpoint_); });
   engine_ = std::make_unique<Engine>(checkpoint_, engine_options(resolved_, options.engine));
   policy_ = engine_->bind(resolved_.policy, resolved_.exit_rates);
   texts_ = texts_per_row(checkpoint_.folder());
+  if (hashed.valid()) (void)hashed.get();
 }
 
 EncodeOptions Classifier::encode_options() const noexcept {

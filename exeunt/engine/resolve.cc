@@ -110,8 +110,9 @@ ResolvedPolicy decide(const StoredPolicies& source, const std::optional<PolicyEn
     if (out.policy == entry->complete(bare)) out.exit_rates = entry->exit_rates(bare);
     const std::string broken = broken_condition(*entry, run);
     out.certificate = broken.empty() ? certificate_for(*entry, rule) : std::nullopt;
-    out.promise = out.certificate       ? promise_of(*out.certificate, entry->precision)
-                  : !entry->certificate ? promise_of(*entry)
+    out.promise = out.certificate       ? request.weights_hashed ? promise_of(*out.certificate, entry->precision)
+                                                                 : no_promise("the weights are not hashed yet")
+                        : !entry->certificate ? promise_of(*entry)
                   : !broken.empty()     ? no_promise(broken)
                                         : no_promise(fmt::format("{} is not one of the certified policies", str(rule)));
     if (own || (entry->certificate && !full))
@@ -192,7 +193,7 @@ std::optional<std::string> precision_map_of(const Checkpoint& model, std::string
 
 Resolved resolve(const Checkpoint& model, const RunRequest& request) {
   const EngineTraits engine = request.engine ? *request.engine : engine_traits(Device{});
-  StoredPolicies source = find_policies(model.folder(), request, [&] { return weights_sha256(model); });
+  StoredPolicies source = find_policies(model.folder(), request, [&] { return claimed_sha256(model); });
   Resolved out;
   out.precision =
       request.precision ? *request.precision : default_precision(source.file ? &*source.file : nullptr, engine);

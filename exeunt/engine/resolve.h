@@ -26,6 +26,7 @@ struct RunRequest {
   std::optional<Exceptions> exceptions = {};  // none: those of precision.json
   int max_length = 0;                         // 0 = the certificate's, else the training's, else the model's own limit
   std::optional<EngineTraits> engine = {};    // none: the CPU's, with choose_kernels()
+  bool weights_hashed = true;                 // or will be before the promise is told; false: the promise is none yet
 };
 
 struct ResolvedPolicy {

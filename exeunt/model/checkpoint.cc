@@ -125,7 +125,7 @@ Checkpoint::Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors, Orig
 Checkpoint Checkpoint::with_labels(std::vector<std::string> labels) const {
   ExitLayout exits = exits_;
   exits.labels = std::move(labels);
-  return {spec_, std::move(exits), tensors_, origin_};
+  return with_exits(std::move(exits));
 }
 
 const TensorView& Checkpoint::get(std::string_view name) const {

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +16,12 @@
 
 namespace exeunt {
 
+// What weights_sha256() computed, kept for all copies of a checkpoint.
+struct WeightsHash {
+  std::mutex mutex = {};
+  std::string sha256 = {};
+};
+
 // The origin of a checkpoint, for messages and for finding the files next to the weights.
 struct Origin {
   std::filesystem::path folder = {};                           // of the tokenizer files; empty = made in memory
@@ -22,6 +30,7 @@ struct Origin {
   std::string weights_sha256 = {};                             // from the manifest of an Exeunt folder; else empty
   std::optional<std::string> policy = {};                      // the exit rule in the files, as policy text
   std::vector<std::string> notices = {};                       // for the user, one line each
+  std::shared_ptr<WeightsHash> hashed = std::make_shared<WeightsHash>();
 };
 
 struct OpenOptions {
@@ -37,6 +46,8 @@ class Checkpoint {
   // Checks the layout's rules, and the tensors against schema(). Throws Error.
   Checkpoint(ModelSpec spec, ExitLayout exits, TensorSet tensors, Origin origin = {});
 
+  // The same weights with another layout, of other labels or thresholds. Throws Error.
+  [[nodiscard]] Checkpoint with_exits(ExitLayout exits) const { return {spec_, std::move(exits), tensors_, origin_}; }
   // The same model with other names for its labels, as many as it has. Throws Error.
   [[nodiscard]] Checkpoint with_labels(std::vector<std::string> labels) const;
 
@@ -48,8 +59,9 @@ class Checkpoint {
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return origin_.folder; }
   // The exit rule that config.json names, as policy text; else nothing.
   [[nodiscard]] const std::optional<std::string>& native_policy() const noexcept { return origin_.policy; }
-  // Of model.safetensors, from the manifest; else empty. weights_sha256() in exeunt_folder.h computes it if need be.
+  // Of model.safetensors, from the manifest; else empty. weights_sha256() in exeunt_folder.h computes it.
   [[nodiscard]] const std::string& stored_sha256() const noexcept { return origin_.weights_sha256; }
+  [[nodiscard]] WeightsHash& hashed() const noexcept { return *origin_.hashed; }
   [[nodiscard]] const std::vector<std::string>& notices() const noexcept { return origin_.notices; }
 
  private:

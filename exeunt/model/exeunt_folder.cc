@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/exeunt_folder.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
@@ -24,7 +25,8 @@ constexpr const char* kRecipeFile = "recipe.json";
 constexpr const char* kPolicyFile = "policy.json";
 constexpr const char* kPrecisionFile = "precision.json";
 
-constexpr size_t kMaxTokenizerFile = size_t{1} << 28;
+// Of files that are copied: what a sparse file claims would be written out.
+constexpr size_t kMaxTokenizerFile = size_t{1} << 28, kMaxLearnedFile = size_t{1} << 30;
 
 // Everything a tokenizer may need, copied byte for byte.
 constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
@@ -40,6 +42,18 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "sentencepiece.bpe.model",
                                            "30k-clean.model",
                                            "30k-clean.vocab"};
+
+// Calls `take` for every part of a mapped file, whose pages are given back.
+template <class Take>
+void in_pieces(std::span<const std::byte> mapped, const Take& take) {
+  constexpr size_t kPiece = size_t{16} << 20;
+  while (!mapped.empty()) {
+    const std::span<const std::byte> piece = mapped.first(std::min(kPiece, mapped.size()));
+    take(piece);
+    drop_pages(piece);
+    mapped = mapped.subspan(piece.size());
+  }
+}
 
 std::vector<NamedTensor> in_schema_order(const Checkpoint& checkpoint) {
   std::vector<NamedTensor> tensors;
@@ -88,12 +102,12 @@ class FolderWriter {
     if (!given.empty()) {
       text(kRecipeFile, given);
     } else {
-      (void)copy(kRecipeFile);
+      (void)copy(kRecipeFile, kMaxJsonFile);
     }
   }
 
   // Training replaces it by a list that has its own rows, too.
-  void learned() { (void)copy(kLearnedFile); }
+  void learned() { (void)copy(kLearnedFile, kMaxLearnedFile); }
 
   // A policy is bound to the weights it was made for.
   void policy(const std::string& weights) {
@@ -136,10 +150,18 @@ class FolderWriter {
     return std::nullopt;
   }
 
-  bool copy(const char* name, size_t limit = SIZE_MAX) {
+  bool copy(const char* name, size_t limit) {
     const std::optional<ReadPath> source = find(name);
     if (!source) return false;
-    text(name, MappedFile::open(*source, limit)->text());
+    const auto mapped = MappedFile::open(*source, limit);
+    AtomicFile file(folder_ / name);
+    Sha256 hash;
+    in_pieces(mapped->bytes(), [&](std::span<const std::byte> piece) {
+      file.write(piece);
+      hash.add(piece);
+    });
+    file.commit();
+    manifest_[name] = {mapped->bytes().size(), hash.hex()};
     return true;
   }
 
@@ -265,6 +287,28 @@ std::string with_logit_thresholds(const std::string& weights, const ExitLayout& 
   return hash.hex();
 }
 
+// The hash of the file that write_exeunt_folder() would write.
+std::string hash_as_written(const Checkpoint& checkpoint) {
+  Sha256 hash;
+  stream_safetensors(in_schema_order(checkpoint), own_metadata(),
+                     [&](std::span<const std::byte> piece) { hash.add(piece); });
+  return hash.hex();
+}
+
+// The hash of the mapped file of an Exeunt folder, which must be the manifest's.
+std::string hash_of_file(const Checkpoint& checkpoint) {
+  Sha256 hash;
+  in_pieces(checkpoint.tensors().mapped.front(), [&](std::span<const std::byte> piece) { hash.add(piece); });
+  const std::string sha256 = hash.hex();
+  if (sha256 != checkpoint.stored_sha256()) {
+    throw Error(Code::bad_file,
+                fmt::format("{}: got SHA-256 {}, want {} as the manifest says",
+                            (checkpoint.folder() / kWeightsFile).string(), sha256, checkpoint.stored_sha256()),
+                "the weights were changed after they were written: copy or make the folder again");
+  }
+  return sha256;
+}
+
 }  // namespace
 
 std::vector<std::string> write_exeunt_folder(const Checkpoint& checkpoint, const fs::path& out,
@@ -320,11 +364,17 @@ std::vector<std::string> write_companions(const Checkpoint& checkpoint, const fs
 }
 
 std::string weights_sha256(const Checkpoint& checkpoint) {
-  if (!checkpoint.stored_sha256().empty()) return with_logit_thresholds(checkpoint.stored_sha256(), checkpoint.exits());
-  Sha256 hash;
-  stream_safetensors(in_schema_order(checkpoint), own_metadata(),
-                     [&](std::span<const std::byte> piece) { hash.add(piece); });
-  return with_logit_thresholds(hash.hex(), checkpoint.exits());
+  WeightsHash& hashed = checkpoint.hashed();
+  const std::lock_guard lock(hashed.mutex);
+  if (hashed.sha256.empty()) {
+    hashed.sha256 = checkpoint.stored_sha256().empty() ? hash_as_written(checkpoint) : hash_of_file(checkpoint);
+  }
+  return with_logit_thresholds(hashed.sha256, checkpoint.exits());
+}
+
+std::string claimed_sha256(const Checkpoint& checkpoint) {
+  if (checkpoint.stored_sha256().empty()) return weights_sha256(checkpoint);
+  return with_logit_thresholds(checkpoint.stored_sha256(), checkpoint.exits());
 }
 
 }  // namespace exeunt

@@ -40,7 +40,9 @@ std::vector<std::string> write_companions(const Checkpoint& checkpoint, const st
 
 // Identifies the weights in traces and policies: the SHA-256 of model.safetensors as write_exeunt_folder() writes it,
 // so that a folder of another system and our conversion of it agree; with the thresholds of its labels, if it has
-// any.
+// any. Computed from the bytes in use, once; throws Error (bad_file) if the manifest tells another.
 [[nodiscard]] std::string weights_sha256(const Checkpoint& checkpoint);
+// The same as the manifest tells it, without reading the weights. No certificate may be claimed by it alone.
+[[nodiscard]] std::string claimed_sha256(const Checkpoint& checkpoint);
 
 }  // namespace exeunt

@@ -63,7 +63,8 @@ void verify_manifest(const Manifest& manifest, const fs::path& folder, Verify ve
                   fmt::format("{}: got {} bytes, want {} as the manifest says", path.string(), bytes, entry.bytes),
                   "the folder was changed or copied in part: copy or make it again");
     }
-    if (verify == Verify::quick && bytes > kQuickLimit) continue;
+    const bool meaning = name == "config.json" || name == "exits.json";  // a certificate stands on it
+    if (verify == Verify::quick && bytes > kQuickLimit && !meaning) continue;
     const std::string hash = sha256_file(ReadPath::in(folder, name));
     if (hash != entry.sha256) {
       throw Error(Code::bad_file,

@@ -23,8 +23,8 @@ inline constexpr const char* kManifestFile = "manifest.json";
 [[nodiscard]] Manifest parse_manifest(const Json& value, const std::string& where);
 [[nodiscard]] OrderedJson manifest_json(const Manifest& manifest);
 
-// `quick` checks every size, and the hashes of files up to 1 MiB: it finds truncated and exchanged files without
-// reading the weights. `full` hashes them too (BERT-base: about half a second).
+// `quick` checks every size, and the hashes of config.json, exits.json and files up to 1 MiB: it finds truncated and
+// exchanged files without reading the weights. `full` hashes them too (BERT-base: about half a second).
 enum class Verify { quick, full };
 void verify_manifest(const Manifest& manifest, const std::filesystem::path& folder, Verify verify);
 

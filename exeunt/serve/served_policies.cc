@@ -129,7 +129,7 @@ ServedPolicies::ServedPolicies(PolicySettings settings, Bind bind)
 void ServedPolicies::adapt(Clock::time_point now, double fill) noexcept {
   if (now < next_adapt_) return;
   next_adapt_ = now + kAdaptEvery;
-  (void)controller_.update(now, fill);
+  if (settings_.hashed) (void)controller_.update(now, fill);
 }
 
 Clock::time_point ServedPolicies::adapt_at(bool busy) const noexcept {
@@ -176,11 +176,20 @@ std::optional<size_t> ServedPolicies::point_of(const BoundPolicy& policy) const 
   return std::nullopt;
 }
 
+void ServedPolicies::weights_hashed(bool same) {
+  settings_.hashed = same;
+  if (same) return;
+  settings_.promise = no_promise("the weights are not those that the manifest tells");
+  for (Point& point : points_) point.tightened = true;
+}
+
 bool ServedPolicies::certified() const noexcept {
-  return active_point() != nullptr && !settings_.chosen && settings_.entry && settings_.entry->certificate;
+  return settings_.hashed && active_point() != nullptr && !settings_.chosen && settings_.entry &&
+         settings_.entry->certificate;
 }
 
 std::string ServedPolicies::promise() const {
+  if (!settings_.hashed) return settings_.promise;
   const Point* point = active_point();
   if (point == nullptr) return no_promise("found broken on the texts of this server");
   if (!certified()) return settings_.promise.empty() ? no_promise("not certified") : settings_.promise;

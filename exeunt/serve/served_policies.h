@@ -76,6 +76,7 @@ struct PolicySettings {
   std::optional<std::string> allowed = {};  // --allow-policies; none = the certified points and full
   double max_drop_under_load = 0;           // 0 = the default policy, always
   std::string promise = {};                 // of the default policy where it is not certified: "none (why)"
+  bool hashed = true;                       // false: nothing is certified until weights_hashed()
 };
 
 class ServedPolicies {
@@ -93,7 +94,7 @@ class ServedPolicies {
   }
   [[nodiscard]] double max_drop() const noexcept {
     const Point* point = active_point();
-    return point == nullptr ? 0 : point->max_drop;
+    return point == nullptr || !settings_.hashed ? 0 : point->max_drop;
   }
   [[nodiscard]] int level() const noexcept { return controller_.level(); }
 
@@ -118,6 +119,10 @@ class ServedPolicies {
 
   [[nodiscard]] std::string allowed() const { return allowed_.str(); }
   [[nodiscard]] const std::optional<PolicyEntry>& entry() const noexcept { return settings_.entry; }
+  // The weights were hashed: if they are those that the policies were made for, certificates hold from now on; if not,
+  // everything runs at full depth, and nothing is ever certified.
+  void weights_hashed(bool same);
+  [[nodiscard]] bool hashed() const noexcept { return settings_.hashed; }
   [[nodiscard]] bool certified() const noexcept;  // the current default policy
   [[nodiscard]] std::string promise() const;      // what it promises, in one sentence
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <new>
 #include <random>
+#include <thread>
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/files.h"
@@ -115,7 +116,8 @@ PolicySettings settings_of(const Resolved& resolved, const ServerOptions& option
                           .chosen = {},
                           .allowed = options.allowed,
                           .max_drop_under_load = options.max_drop_under_load,
-                          .promise = resolved.promise};
+                          .promise = resolved.promise,
+                          .hashed = false};
   PolicySpec rule = resolved.policy;
   rule.exits.clear();
   rule.temperature.clear();
@@ -149,7 +151,7 @@ ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
   const ExitLayout& exits = served.model.exits();
   ShadowLogHead head;
   static_cast<OutputSpec&>(head) = exits;
-  head.weights = weights_sha256(served.model);
+  head.weights = weights_sha256(served.model);  // hashed before anything is logged: a log may become a certificate
   head.tokenizer = tokenizer_sha256(served.model.folder());
   head.engine = served.engine.name();
   head.precision = name_of(served.engine.precision());
@@ -171,12 +173,13 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   const Certificate* certificate = certified ? &*entry->certificate : nullptr;
   const LossReference reference = certificate == nullptr ? LossReference::fp32 : certificate->reference;
   const double range = loss_range(certificate, served.facts);
+  const ShadowLogHead head = options.shadow_log.empty() ? ShadowLogHead{} : log_head(served, options.engine);
   auto engines = std::make_unique<ShadowEngine>(served.model, served.engine,
                                                 ShadowEngineOptions{.reference = reference,
                                                                     .device = options.engine.device,
                                                                     .kernels = options.engine.kernels,
                                                                     .log = options.shadow_log,
-                                                                    .log_head = log_head(served, options.engine)});
+                                                                    .log_head = head});
   shadow.seed = random_seed();
   shadow.reference = {
       .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
@@ -231,7 +234,8 @@ bool run_server(ServerOptions options, const Log& log) {
       resolve(model, {.policy = options.policy.value_or(""),
                       .precision = options.engine.precision,
                       .max_length = options.max_length,
-                      .engine = engine_traits(model, options.engine.device, options.engine.kernels)});
+                      .engine = engine_traits(model, options.engine.device, options.engine.kernels),
+                      .weights_hashed = false});
   for (const std::string& notice : resolved.notices) log({.message = notice, .fields = {}});
   auto engine = std::make_unique<Engine>(model, engine_options(resolved, options.engine));
   const std::string precision(name_of(engine->precision()));
@@ -241,7 +245,6 @@ bool run_server(ServerOptions options, const Log& log) {
   options.service.access.loopback = options.listener.unix_socket.empty() && is_loopback(options.listener.hostname);
   options.service.precision = precision;
   options.service.engine = engine->name();
-  options.service.weights = weights_sha256(model);
   options.service.seed = random_seed();
   const auto shadows = prepare_shadows({model, *engine, *tokenizer, facts, policies}, options, log);
   Runner runner{[e = engine.get()](std::span<Engine::LazyText> texts, const Ask& ask) { return e->submit(texts, ask); },
@@ -271,6 +274,16 @@ bool run_server(ServerOptions options, const Log& log) {
                   {"engine", engine->name()},
                   {"precision", precision},
                   {"threads", fmt::format("{}", engine->threads())}}});
+  // Nobody waits for the weights' hash, but nothing is certified before it.
+  const std::jthread hashing([&] {
+    std::string sha256, error;
+    try {
+      sha256 = weights_sha256(model);
+    } catch (const std::exception& failed) {
+      error = failed.what();
+    }
+    listener.post([&service, sha256, error] { service.weights_hashed(sha256, error); });
+  });
   const std::string address = listener.address();
   const bool clean = listener.run(service, log, [&] { service.use_keys(load_keys(options)); });
   service.end_shadows();  // they use the engine

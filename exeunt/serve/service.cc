@@ -333,11 +333,22 @@ HttpResponse Service::metrics_page() const {
   return response;
 }
 
-// The part of /info that never changes, as an object without its end: a model may have many labels.
+void Service::weights_hashed(std::string sha256, const std::string& error) {
+  options_.weights = std::move(sha256);
+  fixed_info_ = fixed_info();
+  policies_.weights_hashed(error.empty());
+  if (error.empty()) {
+    context_.log({.message = "weights hashed", .fields = {{"promise", policies_.promise()}}});
+  } else {
+    context_.log({.level = "error", .message = "nothing is certified", .fields = {{"reason", error}}});
+  }
+}
+
+// The part of /info that seldom changes, as an object without its end: a model may have many labels.
 std::string Service::fixed_info() const {
   OrderedJson out;
   out["model_id"] = context_.model.name;
-  out["model_sha"] = options_.weights;
+  out["model_sha"] = options_.weights.empty() ? OrderedJson() : OrderedJson(options_.weights);
   out["model_dtype"] = options_.precision;
   // Not with operator[], which looks for the key among all others.
   OrderedJson::object_t label2id, id2label;
@@ -406,7 +417,7 @@ HttpResponse Service::info_page() const {
       points.push_back(
           {{"policy", str(point.policy)}, {"max_drop", point.max_drop}, {"cost_fraction", point.cost_fraction}});
     }
-    if (entry->certificate) {
+    if (entry->certificate && policies_.hashed()) {
       out["certificate"] = {{"loss", name_of(entry->certificate->loss)},
                             {"max_drop", entry->certificate->max_drop},
                             {"delta", entry->certificate->delta},
@@ -419,7 +430,7 @@ HttpResponse Service::info_page() const {
   for (const Metrics::WatchedPoint& point : shadow_.report().points) {
     const auto or_null = [](std::optional<double> value) { return value ? OrderedJson(*value) : OrderedJson(); };
     out["watched"].push_back({{"policy", point.policy},
-                              {"certified", or_null(point.watch.max_drop())},
+                              {"certified", or_null(policies_.hashed() ? point.watch.max_drop() : std::nullopt)},
                               {"texts", point.watch.texts()},
                               {"losses", point.watch.losses()},
                               {"dropped", point.watch.dropped()},

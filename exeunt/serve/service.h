@@ -28,7 +28,7 @@ struct ServiceOptions {
   bool log_requests = true;
   bool log_peers = true;
   uint64_t seed = 1;                                      // of request ids
-  std::string precision = {}, engine = {}, weights = {};  // for /info
+  std::string precision = {}, engine = {}, weights = {};  // for /info; no weights: not hashed
   std::optional<JobText> example = {};  // a text like those the model learned from, for the playground
 };
 
@@ -58,6 +58,8 @@ class Service {
     return keys_.required() && keys_.allow(request.field("authorization"));
   }
   void use_keys(ApiKeys keys) { keys_ = std::move(keys); }
+  // The hash of the weights, or why they are not those that the policies were made for; see ServedPolicies.
+  void weights_hashed(std::string sha256, const std::string& error);
   void drain() noexcept;
   // To be called before the engines of shadow runs are destroyed.
   void end_shadows() noexcept { shadow_.end(); }

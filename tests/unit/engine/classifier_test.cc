@@ -61,6 +61,33 @@ TEST(Classifier, RunsModelPolicyAndReportsPromise) {
                                                           "the fp32 model at full depth, confidence 95 %")));
 }
 
+// A model of more than 1 MiB, whose weights are not hashed when it is opened.
+TEST(Classifier, RefusesCertificateOverOtherWeights) {
+  Folder folder("fp32", some_certificate());
+  const Checkpoint small = Checkpoint::open(folder.path);
+  ModelSpec spec = small.spec();
+  spec.positions = 40000;
+  TensorSet tensors = small.tensors();
+  TensorView& positions = tensors.tensors.at("embeddings.position.weight");
+  const std::vector<float> more(static_cast<size_t>(spec.positions * spec.hidden), 0.01F);
+  positions = view_of(DType::f32, more, {spec.positions, spec.hidden});
+  folder.path = folder.scratch.path() / "large";
+  (void)write_exeunt_folder(Checkpoint(spec, small.exits(), tensors, {.folder = small.folder()}), folder.path);
+  folder.file.weights = weights_sha256(Checkpoint::open(folder.path));
+  folder.save();
+  EXPECT_TRUE(Classifier(folder.path.string()).resolved().certificate);
+
+  const std::filesystem::path weights = folder.path / kWeightsFile;
+  std::string bytes = read_text(weights);
+  bytes[bytes.size() / 2] ^= 0x01;
+  write_atomically(weights, bytes);
+  const Error error = error_of([&] { Classifier{folder.path.string()}; });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr("as the manifest says"));
+  EXPECT_EQ(Classifier(folder.path.string(), {.policy = "layer:1"}).resolved().promise,
+            "none (layer:1 is not one of the certified policies)");
+}
+
 TEST(Classifier, UsesExitRatesOfCalibration) {
   Folder folder("fp32");
   PolicyEntry& entry = folder.file.entries.at(0);

@@ -89,6 +89,28 @@ TEST_P(RoundTrip, WeightsHashEqualsHashOfWrittenFile) {
   EXPECT_EQ(weights_sha256(Checkpoint::open(scratch.path() / "a")), weights_sha256(made));
 }
 
+// Opening does not read weights of more than 1 MiB; their hash is that of the bytes in use, whatever the manifest says.
+TEST(WeightsHash, RefusesWeightsThatTheManifestDoesNotTell) {
+  const Scratch scratch(quick_parent());
+  ModelSpec spec = tiny::spec(Family::bert);
+  spec.vocab = 40000;
+  (void)write_exeunt_folder(Checkpoint(spec, {}, tiny::tensors(spec, {})), scratch.path() / "a");
+  const fs::path weights = scratch.path() / "a" / kWeightsFile;
+  ASSERT_GT(fs::file_size(weights), size_t{1} << 20);
+  const Checkpoint whole = Checkpoint::open(scratch.path() / "a");
+  EXPECT_EQ(weights_sha256(whole), claimed_sha256(whole));
+  std::string bytes = read_text(weights);
+  bytes.back() ^= 0x40;
+  write_atomically(weights, bytes);
+  EXPECT_EQ(weights_sha256(whole), claimed_sha256(whole));  // it has the old file
+  const Checkpoint swapped = Checkpoint::open(scratch.path() / "a");
+  EXPECT_EQ(claimed_sha256(swapped), claimed_sha256(whole));
+  const Error error = error_of([&] { (void)weights_sha256(swapped); });
+  EXPECT_EQ(error.code(), Code::bad_file);
+  EXPECT_THAT(error.what(), HasSubstr(fmt::format("got SHA-256 {}, want {} as the manifest says", sha256_hex(bytes),
+                                                  claimed_sha256(whole))));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, RoundTrip, testing::ValuesIn(cases()), [](const auto& test) { return test.param.name; });
 
 // Models that transformers and PyTorch wrote, of every system: into our folder, out to transformers, and back.
@@ -210,15 +232,23 @@ TEST(OwnFolder, KeepsAPolicyOnlyForTheWeightsItWasMadeFor) {
   }
 }
 
-TEST(OwnFolder, RejectsHugeTokenizerFile) {
+TEST(OwnFolder, RejectsHugeFilesThatAreCopied) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
   (void)write_exeunt_folder(Checkpoint(spec, {}, tiny::tensors(spec, {})), scratch.path() / "a");
-  fs::resize_file(scratch.write("a/merges.txt", ""), (size_t{1} << 28) + 1);
-  EXPECT_THAT(
-      error_of([&] { (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "b"); }).what(),
-      HasSubstr("merges.txt: got 268435457 bytes, want at most 268435456"));
-  EXPECT_FALSE(fs::exists(scratch.path() / "b"));
+  for (const auto& [name, most] : {std::pair<const char*, size_t>{"merges.txt", size_t{1} << 28},
+                                   {"learned.safetensors", size_t{1} << 30},
+                                   {"recipe.json", kMaxJsonFile}}) {
+    const fs::path path = scratch.path() / "a" / name;
+    write_atomically(path, "");
+    fs::resize_file(path, most + 1);
+    EXPECT_THAT(error_of([&] {
+                  (void)write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "b");
+                }).what(),
+                HasSubstr(fmt::format("{}: got {} bytes, want at most {}", name, most + 1, most)));
+    EXPECT_FALSE(fs::exists(scratch.path() / "b"));
+    fs::remove(path);
+  }
 }
 
 TEST(OwnFolder, WritesElbertsRuleAsAnUncertifiedPolicy) {

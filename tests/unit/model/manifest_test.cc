@@ -75,5 +75,17 @@ TEST(Manifest, DetectsMissingTruncatedAndChangedFiles) {
   EXPECT_THAT(complaint(Verify::full), HasSubstr("big: got SHA-256"));
 }
 
+// They say what the weights mean, however long they are.
+TEST(Manifest, HashesConfigurationOfAnySize) {
+  const Scratch scratch;
+  const std::string big((1 << 20) + 1, 'x');
+  for (const char* name : {"config.json", "exits.json"}) {
+    scratch.write(name, std::string(big.size(), 'y'));
+    const Manifest manifest{{name, {big.size(), sha256_hex(big)}}};
+    EXPECT_THAT(error_of([&] { verify_manifest(manifest, scratch.path(), Verify::quick); }).what(),
+                HasSubstr(fmt::format("{}: got SHA-256", name)));
+  }
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -42,6 +42,29 @@ TEST(ServedPolicies, AdaptsAtIntervals) {
   EXPECT_EQ(policies.level(), 1);
 }
 
+TEST(ServedPolicies, CertifiesNothingBeforeWeightsAreHashed) {
+  PolicySettings settings = certified(0.05);
+  settings.hashed = false;
+  settings.promise = "none (the weights are not hashed yet)";
+  ServedPolicies policies(settings, bind_policy);
+  Clock::time_point now = Clock::time_point{} + 1h;
+  for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
+  EXPECT_EQ(current(policies), "entropy:0.1");  // points of larger loss need a certificate
+  EXPECT_FALSE(policies.certified());
+  EXPECT_EQ(policies.max_drop(), 0);
+  EXPECT_EQ(policies.promise(), settings.promise);
+  policies.weights_hashed(true);
+  EXPECT_TRUE(policies.certified());
+  EXPECT_EQ(policies.max_drop(), 0.01);
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers differ"));
+
+  ServedPolicies other(settings, bind_policy);
+  other.weights_hashed(false);
+  EXPECT_FALSE(other.certified());
+  EXPECT_EQ(current(other), "full");
+  EXPECT_EQ(other.promise(), "none (the weights are not those that the manifest tells)");
+}
+
 TEST(ServedPolicies, ReplacesTightenedPointByNextSafer) {
   ServedPolicies policies(certified(0.05), bind_policy);
   EXPECT_TRUE(policies.certified());

@@ -378,6 +378,36 @@ TEST(Service, AcceptsAllowedPolicies) {
   EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"max_layers":1,"details":true}})").status, 200);
 }
 
+TEST(Service, ClaimsCertificateOnceWeightsAreHashed) {
+  PolicySettings settings = certified();
+  settings.hashed = false;
+  const auto info = [](TestService& server) { return Json::parse(server.get("/info").body); };
+  const auto loss = [](TestService& server) {
+    const std::string page = server.get("/metrics").body;
+    const size_t at = page.find("\nexeunt_certified_loss ");
+    return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
+  };
+  TestService server({}, settings);
+  EXPECT_EQ(info(server)["certified"], false);
+  EXPECT_FALSE(info(server).contains("certificate"));
+  EXPECT_EQ(info(server)["model_sha"], nullptr);
+  EXPECT_EQ(loss(server), "exeunt_certified_loss 0");
+  EXPECT_EQ(server.get("/ready").status, 200);
+  server.service().weights_hashed("abc", "");
+  EXPECT_EQ(info(server)["certified"], true);
+  EXPECT_EQ(info(server)["certificate"]["max_drop"], 0.01);
+  EXPECT_EQ(info(server)["model_sha"], "abc");
+  EXPECT_EQ(loss(server), "exeunt_certified_loss 0.01");
+  EXPECT_THAT(server.log(), HasSubstr("weights hashed"));
+
+  TestService other({}, settings);
+  other.service().weights_hashed("", "model.safetensors: got SHA-256 1, want 2");
+  EXPECT_EQ(info(other)["certified"], false);
+  EXPECT_EQ(info(other)["model_sha"], nullptr);
+  EXPECT_EQ(info(other)["policy"], "full");
+  EXPECT_THAT(other.log(), HasSubstr("got SHA-256 1, want 2"));
+}
+
 // No certificate covers an answer that was taken before its policy would have given one.
 TEST(Service, MarksForcedExitsAsNotCovered) {
   TestService server({}, certified());

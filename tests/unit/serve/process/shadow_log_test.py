@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """From traffic to a certificate: a server in int8 compares its answers with fp32 and keeps a log, `calibrate
---from-server` certifies from that log, and the next server watches the new promise.
+--from-server` certifies from that log, and the next server watches the new promise; weights that were changed since are
+not certified.
 
     shadow_log_test.py EXEUNT TESTS_FOLDER
 
@@ -13,6 +14,7 @@ import os
 import re
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -45,12 +47,61 @@ def calibrate(program, model, log, *flags):
                           env={**os.environ, 'XDG_STATE_HOME': os.path.dirname(log)})  # the ledger of tries
 
 
+def enlarge(folder):
+    """Makes position embeddings of 2.5 MB: weights of up to 1 MiB are hashed whenever a model is opened."""
+    weights, config = os.path.join(folder, 'model.safetensors'), os.path.join(folder, 'config.json')
+    with open(weights, 'rb') as file:
+        data = file.read()
+    size = struct.unpack('<Q', data[:8])[0]
+    header, tensors = json.loads(data[8:8 + size]), data[8 + size:]
+    name = next(name for name in header if name.endswith('position_embeddings.weight'))
+    begin, end = header[name]['data_offsets']
+    width = header[name]['shape'][1]
+    row = (end - begin) // header[name]['shape'][0]
+    header[name] |= {'shape': [40000, width], 'data_offsets': [len(tensors), len(tensors) + 40000 * row]}
+    tensors += (tensors[begin:end] * 40000)[:40000 * row]
+    tensors = tensors[:begin] + tensors[end:]
+    for tensor in header.values():  # without a gap where it was
+        if 'data_offsets' in tensor and tensor['data_offsets'][0] >= end:
+            tensor['data_offsets'] = [offset - (end - begin) for offset in tensor['data_offsets']]
+    text = json.dumps(header).encode()
+    with open(weights, 'wb') as file:
+        file.write(struct.pack('<Q', len(text)) + text + tensors)
+    with open(config, encoding='utf-8') as file:
+        settings = json.load(file)
+    with open(config, 'w', encoding='utf-8') as file:
+        json.dump({**settings, 'max_position_embeddings': 40000}, file)
+
+
+def check_swapped(program, model):
+    """One bit of the weights is changed after they were certified."""
+    path = os.path.join(model, 'model.safetensors')
+    with open(path, 'r+b') as file:
+        file.seek(-1000, os.SEEK_END)
+        byte = file.read(1)[0]
+        file.seek(-1000, os.SEEK_END)
+        file.write(bytes([byte ^ 1]))
+    server = Server(program, model, '--precision', 'int8', '--max-length', '48')
+    expect(server.has_logged('nothing is certified'), 'the server logs the weights that were changed')
+    info = json.loads(server.ask('GET', '/info')[2])
+    expect(not info['certified'] and info['policy'] == 'full' and info['model_sha'] is None, f'changed: {info}')
+    expect(metric(server, 'certified_loss') == 0, 'metrics of changed weights')
+    expect(server.ask('POST', '/predict', {'inputs': 'a film'})[0] == 200, 'changed weights answer')
+    expect(server.end() == 0, 'the server of changed weights ends')
+    answer = subprocess.run([program, 'predict', model, '--precision', 'int8', '--text', 'a film'], capture_output=True,
+                            text=True, check=False)
+    expect(answer.returncode == 4 and 'as the manifest says' in answer.stderr, f'predict: {answer.stderr}')
+    expect(answer.stdout == '' and 'promise' not in answer.stderr, f'predict: {answer}')
+
+
 def main():
     program, tests = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         model, log = os.path.join(folder, 'model'), os.path.join(folder, 'shadows.jsonl')
-        subprocess.run([program, 'convert', os.path.join(tests, 'checkpoints/bert-deebert'), '--out', model, '-q'],
-                       check=True, stdout=subprocess.DEVNULL)
+        source = os.path.join(folder, 'source')
+        shutil.copytree(os.path.join(tests, 'checkpoints/bert-deebert'), source)
+        enlarge(source)
+        subprocess.run([program, 'convert', source, '--out', model, '-q'], check=True, stdout=subprocess.DEVNULL)
         flags = ['--precision', 'int8', '--shadow', '100%', '--shadow-log', log, '--max-length', '48']
 
         server = Server(program, model, *flags)
@@ -88,6 +139,7 @@ def main():
         expect(certificate['loss'] == 'disagreement', f'loss: {certificate["loss"]}')
 
         server = Server(program, model, *flags)
+        expect(wait_until(lambda: json.loads(server.ask('GET', '/info')[2])['certified']), 'certified once hashed')
         info = json.loads(server.ask('GET', '/info')[2])
         expect(info['certified'] and info['watched'][0]['certified'] == 0.4, f'info: {info}')
         feed(server, TEXTS[:24])
@@ -109,6 +161,7 @@ def main():
                                   '--precision', 'int8'], capture_output=True, text=True, check=False)
         expect(foreign.returncode == 2 and 'not a shadow log of this model' in foreign.stderr,
                f'continuing a log of other weights: {foreign.stderr}')
+        check_swapped(program, model)
     for problem in problems:
         print(problem)
     return 1 if problems else 0
