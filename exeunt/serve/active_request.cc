@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -212,20 +211,6 @@ std::string render(const RenderInput& input) {
 
 namespace {
 
-// Truncates a long text at its start: what lies between the special tokens at both ends loses its head. Special tokens
-// have no place in the text, so their offsets are empty.
-Encoding truncate_left(Encoding text, size_t most) {
-  if (text.ids.size() <= most) return text;
-  const auto special = [](const Offset& offset) { return offset == Offset{0, 0}; };
-  const auto first = std::ranges::find_if_not(text.offsets, special) - text.offsets.begin();
-  const auto excess = static_cast<std::ptrdiff_t>(text.ids.size() - most);
-  text.ids.erase(text.ids.begin() + first, text.ids.begin() + first + excess);
-  text.types.erase(text.types.begin() + first, text.types.begin() + first + excess);
-  text.offsets.erase(text.offsets.begin() + first, text.offsets.begin() + first + excess);
-  text.truncated = true;
-  return text;
-}
-
 int64_t milliseconds(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
@@ -288,11 +273,9 @@ Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const 
   const JobText& text = job.texts[nth];
   if (!text.ids.empty()) return {text.ids, text.types, std::vector<Offset>(text.ids.size()), false};
   const auto [first, pair] = job.parts(nth);
-  if (job.truncate && job.truncate_left && !pair) {
-    return truncate_left(tokenizer.encode(first, pair, {.max_length = std::numeric_limits<int>::max()}),
-                         static_cast<size_t>(model.max_tokens));
-  }
-  Encoding out = tokenizer.encode(first, pair, {.max_length = model.max_tokens});
+  const bool keep_end = job.truncate && job.truncate_left && !pair;
+  Encoding out = tokenizer.encode(first, pair, {.max_length = model.max_tokens, .keep_end = keep_end});
+  if (keep_end) return out;
   if (out.truncated && !job.truncate) {
     throw Refusal(422, ErrorType::validation, fmt::format("`inputs` must have at most {} tokens", model.max_tokens),
                   "shorten the text, or ask for \"truncate\": true");

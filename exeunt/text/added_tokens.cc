@@ -120,6 +120,7 @@ void AddedTokens::build(Matcher& matcher, bool normalized, const Normalizer& nor
     if (text.empty()) continue;  // nothing left to match
     if (text.size() > kMaxTokenBytes)
       throw_bad_file(where, "got an added token of {} bytes, want at most {}", text.size(), kMaxTokenBytes);
+    longest_ = std::max(longest_, text.size());
     matcher.starts[static_cast<uint8_t>(text.text()[0])] = true;
     patterns.emplace_back(text.text());
     matcher.tokens.push_back(i);

@@ -68,6 +68,7 @@ class AddedTokens {
   [[nodiscard]] std::optional<int32_t> id(std::string_view content) const;
   [[nodiscard]] const std::string* content(int32_t id) const;  // null pointer if no added token has this id
   [[nodiscard]] int32_t id_limit() const noexcept { return id_limit_; }
+  [[nodiscard]] size_t longest() const noexcept { return longest_; }  // bytes that one of them matches
 
  private:
   // The patterns of one kind; trie values are indices into `tokens`, and these are indices into tokens_.
@@ -89,6 +90,7 @@ class AddedTokens {
   std::unordered_map<int32_t, size_t> by_id_;
   Matcher raw_, normalized_;
   int32_t id_limit_ = 0;
+  size_t longest_ = 0;
 };
 
 }  // namespace exeunt

@@ -7,6 +7,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/charsmap.h"
+#include "exeunt/text/graphemes.h"
 #include "exeunt/text/unicode.h"
 
 namespace exeunt {
@@ -228,21 +229,145 @@ void throw_grown_too_long() {
               "use a tokenizer from a source you trust");
 }
 
-void normalize(const Normalizer& normalizer, NormalizedText& text) {
+namespace {
+
+size_t most_bytes(const NormalizedText& text) {
   constexpr size_t kAdded = 4096;  // by steps that prepend
-  const size_t most = kMaxGrowth * text.size() + kAdded;
-  for (const NormalizerStep& step : normalizer) {
-    std::visit(
-        [&](const auto& s) {
-          if constexpr (requires { apply(s, text, most); }) {
-            apply(s, text, most);
-          } else {
-            apply(s, text);
-          }
-        },
-        step);
-    check_size(text.size(), most);
+  return kMaxGrowth * text.size() + kAdded;
+}
+
+void apply_step(const NormalizerStep& step, NormalizedText& text, size_t most) {
+  std::visit(
+      [&](const auto& s) {
+        if constexpr (requires { apply(s, text, most); }) {
+          apply(s, text, most);
+        } else {
+          apply(s, text);
+        }
+      },
+      step);
+  check_size(text.size(), most);
+}
+
+constexpr size_t kPiece = size_t{1} << 14;  // bytes of a long text that are normalised at once
+
+bool is_between(char32_t c, char32_t first, char32_t last) noexcept {
+  return c >= first && c <= last;
+}
+
+// Letters and digits that no step joins with what is before them: no marks, and no Hangul vowels and tails.
+bool begins_part(char32_t c) noexcept {
+  if (c < 0x80) return is_between(c, '0', '9') || is_between(c, 'A', 'Z') || is_between(c, 'a', 'z');
+  if (is_between(c, 0x1160, 0x11FF) || is_between(c, 0xA960, 0xA97F) || is_between(c, 0xD7B0, 0xD7FF)) return false;
+  return unicode::is_letter(c) && !unicode::is_mark(c) && unicode::combining_rank(c) == 0;
+}
+
+// The same for what is after them: Hangul leads are joined.
+bool ends_part(char32_t c) noexcept {
+  if (is_between(c, 0x1160, 0x11FF)) return unicode::is_letter(c);
+  return begins_part(c) && !is_between(c, 0x1100, 0x115F);
+}
+
+// What is on both sides of a cut. Nothing joins a space with a letter, or with another space but steps for white space.
+struct Sides {
+  bool parted = false, space_before = false, space_after = false;
+};
+
+Sides sides_of(std::string_view before, std::string_view after) {
+  if (before.empty() || after.empty()) return {};
+  const std::string_view last = before.substr(last_code_point(before)), next = after.substr(0, code_point_bytes(after));
+  const char32_t left = decode_utf8(last).code_point, right = decode_utf8(next).code_point;
+  const bool parted = (left == ' ' || ends_part(left)) && (right == ' ' || begins_part(right)) &&
+                      grapheme_bytes(std::string(last).append(next)) == last.size();
+  return {.parted = parted, .space_before = left == ' ', .space_after = right == ' '};
+}
+
+bool joins_spaces(const NormalizerStep& step) {
+  const auto* replace = std::get_if<Replace>(&step);
+  return (replace != nullptr && replace->pattern.find(' ') != std::string::npos) ||
+         std::holds_alternative<ReplaceBlanks>(step);
+}
+
+bool drops_spaces(const NormalizerStep& step) {
+  return std::holds_alternative<Strip>(step) || std::holds_alternative<JoinWords>(step);
+}
+
+// A pattern of letters could match across a cut, and where it matches in a run of them depends on the run's beginning.
+bool has_letter_pattern(const NormalizerStep& step) {
+  const auto* replace = std::get_if<Replace>(&step);
+  if (replace == nullptr) return false;
+  for (std::string_view rest = replace->pattern; !rest.empty();) {
+    const Decoded c = decode_utf8(rest);
+    if (begins_part(c.code_point) || ends_part(c.code_point)) return true;
+    rest.remove_prefix(c.bytes);
   }
+  return false;
+}
+
+bool allows(const NormalizerStep& step, const Sides& sides, Cut cut) {
+  if (!sides.parted || has_letter_pattern(step)) return false;
+  if (sides.space_before && sides.space_after && (joins_spaces(step) || drops_spaces(step))) return false;
+  return cut == Cut::at_edge || !drops_spaces(step) || !(sides.space_before || sides.space_after);
+}
+
+// Do the characters before and after a place stay letters, digits or spaces that nothing joins, step after step? Marks,
+// clusters, patterns and runs of white space then end or begin there.
+bool can_cut(const Normalizer& normalizer, std::string_view before, std::string_view after, Cut cut) {
+  NormalizedText left(before, 0), right(after, 0);
+  for (const NormalizerStep& step : normalizer) {
+    if (!allows(step, sides_of(left.text(), right.text()), cut)) return false;
+    if (std::holds_alternative<Prepend>(step) || (drops_spaces(step) && cut == Cut::at_edge)) continue;
+    apply_step(step, left, most_bytes(left));
+    apply_step(step, right, most_bytes(right));
+  }
+  return sides_of(left.text(), right.text()).parted;
+}
+
+}  // namespace
+
+void normalize(const Normalizer& normalizer, NormalizedText& text) {
+  const size_t most = most_bytes(text);
+  for (const NormalizerStep& step : normalizer) apply_step(step, text, most);
+}
+
+NormalizedText normalize_long(const Normalizer& normalizer, std::string_view text, uint32_t first) {
+  if (text.size() <= kPiece || is_ascii(text)) {  // ASCII needs no origins
+    NormalizedText whole(text, first);
+    normalize(normalizer, whole);
+    return whole;
+  }
+  NormalizedText whole(first);
+  Normalizer steps = normalizer;
+  while (!text.empty()) {
+    size_t size = 0;
+    for (size_t wanted = kPiece; size == 0; wanted *= 2)
+      size = wanted < text.size() ? find_cut(normalizer, text, wanted) : text.size();
+    NormalizedText piece(text.substr(0, size), first);
+    normalize(steps, piece);
+    whole.append(piece, 0, piece.size());
+    // What is prepended is so once.
+    std::erase_if(steps, [](const NormalizerStep& step) { return std::holds_alternative<Prepend>(step); });
+    first += static_cast<uint32_t>(count_code_points(text.substr(0, size)));
+    text.remove_prefix(size);
+  }
+  return whole;
+}
+
+size_t find_cut(const Normalizer& normalizer, std::string_view text, size_t at, Cut cut) {
+  constexpr int kTries = 256;  // code points
+  size_t end = std::min(at, text.size());
+  while (end > 0 && end < text.size() && (static_cast<uint8_t>(text[end]) & 0xC0U) == 0x80U) --end;
+  for (int tries = 0; tries < kTries && end > 0 && end < text.size(); ++tries) {
+    const size_t before = last_code_point(text.substr(0, end));
+    const std::string_view left = text.substr(before, end - before), right = text.substr(end);
+    // What precedes the character before the cut must not join it either.
+    const Sides sides = sides_of(text.substr(0, before), left);
+    if (sides.parted && !(sides.space_before && sides.space_after) &&
+        can_cut(normalizer, left, right.substr(0, code_point_bytes(right)), cut))
+      return end;
+    end = before;
+  }
+  return 0;
 }
 
 }  // namespace exeunt

@@ -54,6 +54,14 @@ using Normalizer = std::vector<NormalizerStep>;
 
 // Throws Error if the text grows to more than kMaxGrowth times its size and some.
 void normalize(const Normalizer& normalizer, NormalizedText& text);
+// The same for a range of the original, of which long ones are normalised in pieces: what a step needs while it runs
+// takes no more memory than a piece, but Error is thrown if a piece grows as much.
+[[nodiscard]] NormalizedText normalize_long(const Normalizer& normalizer, std::string_view text, uint32_t first);
+
+// The last place at or shortly before byte `at` of `text` (valid UTF-8) where it may be cut: both parts are normalised
+// as if they were together; `at_edge` white space may be missing. 0 if there is none.
+enum class Cut { exact, at_edge };
+[[nodiscard]] size_t find_cut(const Normalizer& normalizer, std::string_view text, size_t at, Cut cut = Cut::exact);
 
 // No normal form and no lower case takes more than 11 times as many bytes; two dozen steps that replace "a" by "aa"
 // would take gigabytes for a word.

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "exeunt/base/error.h"
+#include "exeunt/text/unicode.h"
 
 namespace exeunt {
-
 Pipeline::Pipeline(Parts parts, Vocabulary vocabulary)
     : vocabulary_(std::move(vocabulary)),
       normalizer_(std::move(parts.normalizer)),
@@ -40,6 +40,18 @@ std::string Pipeline::token(int32_t id) const {
 std::optional<int32_t> Pipeline::id(std::string_view token) const {
   const auto added = added_.id(token);
   return added ? added : vocabulary_.id(token);
+}
+
+size_t Pipeline::settled_bytes(std::string_view text) const noexcept {
+  size_t end = text.size() - std::min(text.size(), reach());
+  while (end > 0 && end < text.size() && (static_cast<uint8_t>(text[end]) & 0xC0U) == 0x80U) --end;
+  // An added token may take the white space before it.
+  while (end > 0) {
+    const size_t at = last_code_point(text.substr(0, end));
+    if (!unicode::is_space(decode_utf8(text.substr(at)).code_point)) break;
+    end = at;
+  }
+  return end;
 }
 
 Offset Pipeline::trimmed(Offset offset, std::string_view found, bool first) const {

@@ -32,7 +32,7 @@ class Pipeline {
   [[nodiscard]] Encoding encode(std::string_view text, std::optional<std::string_view> pair,
                                 const EncodeOptions& options, const Model& model) const {
     const size_t limit = options.max_length < 0 ? 0 : static_cast<size_t>(options.max_length);
-    Tokens first = tokens_of(text, limit, model);
+    Tokens first = options.keep_end && !pair ? last_tokens_of(text, limit, model) : tokens_of(text, limit, model);
     std::optional<Tokens> second;
     if (pair) second = tokens_of(*pair, limit, model);
     return finish(post_, std::move(first), std::move(second), options);
@@ -50,23 +50,77 @@ class Pipeline {
   [[nodiscard]] Tokens tokens_of(std::string_view text, size_t limit, const Model& model) const {
     std::string repaired;
     if (!is_ascii(text) && find_invalid_utf8(text)) text = repaired = replace_invalid_utf8(text);
+    // The first tokens of a long text usually come from its beginning, and only that is looked at then.
+    for (size_t most = first_look(limit);; most *= 4) {
+      const size_t end = most < text.size() ? find_cut(normalizer_, text, most, Cut::at_edge) : text.size();
+      if (end == 0) continue;
+      if (end == text.size()) return tokens_in(text, limit, model);
+      Sure sure;
+      Tokens out = tokens_in(text.substr(0, end), limit, model, &sure);
+      if (out.cut && !out.offsets.empty() && out.offsets.back().second <= sure.end) return out;
+    }
+  }
+
+  // The same from the end.
+  template <class Model>
+  [[nodiscard]] Tokens last_tokens_of(std::string_view text, size_t limit, const Model& model) const {
+    std::string repaired;
+    if (!is_ascii(text) && find_invalid_utf8(text)) text = repaired = replace_invalid_utf8(text);
+    for (size_t most = first_look(limit);; most *= 4) {
+      const size_t begin = most < text.size() ? find_cut(normalizer_, text, text.size() - most, Cut::at_edge) : 0;
+      if (begin == 0 && most < text.size()) continue;
+      const auto first = static_cast<uint32_t>(count_code_points(text.substr(0, begin)));
+      Sure sure;
+      Tokens out = tokens_in(text.substr(begin), SIZE_MAX, model, &sure, first);
+      if (begin == 0) return out;
+      const auto kept =
+          std::ranges::find_if(out.offsets, [&](const Offset& offset) { return offset.first >= sure.begin; });
+      out.drop_first(static_cast<size_t>(kept - out.offsets.begin()));
+      if (out.ids.size() >= limit) return out;
+    }
+  }
+
+  // Bytes of a long text that are looked at first.
+  [[nodiscard]] static size_t first_look(size_t limit) noexcept { return std::max(size_t{1} << 15, 64 * limit); }
+
+  // Code points of a text that was cut between which it has the tokens of the whole: what is cut off cannot change
+  // words, added tokens or white space that far away; words begin anew behind white space.
+  struct Sure {
+    uint32_t begin = UINT32_MAX, end = UINT32_MAX;
+  };
+
+  // `first`: the code points before `text`.
+  template <class Model>
+  [[nodiscard]] Tokens tokens_in(std::string_view text, size_t limit, const Model& model, Sure* sure = nullptr,
+                                 uint32_t first = 0) const {
     Tokens out;
     out.limit = limit;
     out.ids.reserve(std::min(limit, text.size() / 4 + 8));
     out.offsets.reserve(std::min(limit, text.size() / 4 + 8));
     std::vector<AddedTokens::Part> parts, inner;
     added_.split_raw(text, parts);
-    Place place{text};
+    const size_t sure_bytes = sure == nullptr ? text.size() : settled_bytes(text);
+    if (sure != nullptr) sure->end = first + static_cast<uint32_t>(count_code_points(text.substr(0, sure_bytes)));
+    Place place{text, 0, first};
+    size_t done = 0;  // normalised bytes
     for (const auto& part : parts) {
       if (out.stopped()) break;
-      const uint32_t first = place.code_points(part.begin);
+      const uint32_t begun = place.code_points(part.begin);
       if (part.id >= 0) {
-        const Offset offset{first, place.code_points(part.end)};
+        const Offset offset{begun, place.code_points(part.end)};
         out.add_added(part.id, trimmed(offset, text.substr(part.begin, part.end - part.begin), out.ids.empty()));
         continue;
       }
-      NormalizedText normal(text.substr(part.begin, part.end - part.begin), first);
-      normalize(normalizer_, normal);
+      const NormalizedText normal = normalize_long(normalizer_, text.substr(part.begin, part.end - part.begin), begun);
+      if (part.end > sure_bytes) {
+        const size_t bytes = settled_bytes(normal.text());
+        sure->end = std::min(sure->end, bytes == 0 ? begun : normal.origin(bytes - 1).second);
+      }
+      if (sure != nullptr && sure->begin == UINT32_MAX) {
+        const size_t space = normal.text().find(' ', std::max(done, reach()) - done);
+        if (space != std::string_view::npos) sure->begin = normal.origin(space).first + 1;
+      }
+      done += normal.size();
       inner.clear();
       added_.split_normalized(normal.text(), inner);
       for (const auto& [begin, end, id] : inner) {
@@ -83,6 +137,11 @@ class Pipeline {
     }
     return out;
   }
+
+  // Bytes at the beginning of `text` in which what follows it changes no word and no added token.
+  [[nodiscard]] size_t settled_bytes(std::string_view text) const noexcept;
+  // Bytes: models look less far than 1024 to find where a word ends.
+  [[nodiscard]] size_t reach() const noexcept { return added_.longest() + 1024; }
 
   // With trim_offsets, offsets exclude white space at either end of a token: of the matched text for an added token, of
   // the token's own text for all others.

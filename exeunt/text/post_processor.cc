@@ -188,6 +188,7 @@ Encoding finish(const PostProcessor& post, Tokens first, std::optional<Tokens> s
                                          options.max_length, specials));
   }
   const size_t room = static_cast<size_t>(options.max_length) - specials;
+  if (options.keep_end && !second) first.drop_first(first.ids.size() - std::min(first.ids.size(), room));
   const size_t second_size = second ? second->ids.size() : 0;
   const auto [keep_first, keep_second] = longest_first(first.ids.size(), second_size, room, post.larger_half_first);
 

@@ -32,6 +32,11 @@ struct Tokens {
     add(id, offset);
     after_word = false;
   }
+  void drop_first(size_t count) {
+    ids.erase(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count));
+    offsets.erase(offsets.begin(), offsets.begin() + static_cast<ptrdiff_t>(count));
+    cut |= count > 0;
+  }
   // To be checked before anything else is added: will it be dropped?
   [[nodiscard]] bool stopped() noexcept {
     cut |= after_word && ids.size() >= limit;

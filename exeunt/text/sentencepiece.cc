@@ -228,6 +228,15 @@ SentencePieceModel::SentencePieceModel(const SpieceModel& model, const std::stri
   }
   unknown_score_ = worst - kUnknownBelowWorst;
   best_score_ = best;
+  // A space must be a piece, too: an unknown one would be joined with what is before it.
+  parts_ = searched_.find(space()).has_value() && std::ranges::none_of(pieces_, [&](const SentencePiece& piece) {
+             return (piece.kind == Kind::normal || piece.kind == Kind::user_defined) &&
+                    piece.text.find(space(), 1) != std::string::npos;
+           });
+}
+
+size_t SentencePieceModel::part_end(std::string_view normalized, size_t at) const noexcept {
+  return parts_ ? std::min(normalized.find(space(), at + 1), normalized.size()) : normalized.size();
 }
 
 int32_t SentencePieceModel::id(std::string_view piece) const noexcept {
@@ -275,9 +284,8 @@ NormalizedText SentencePieceModel::normalize(const NormalizedText& text) const {
     at += prefix.bytes;
   }
   if (!whitespace_.remove_extra) return out;
-  const std::string_view space = whitespace_.escape ? kSpaceMark : std::string_view(" ");
   size_t end = out.size();
-  while (out.text().substr(0, end).ends_with(space)) end -= space.size();
+  while (out.text().substr(0, end).ends_with(space())) end -= space().size();
   if (end == out.size()) return out;
   NormalizedText trimmed(text.first());
   if (end > 0) trimmed.append(out, 0, end);
@@ -286,7 +294,7 @@ NormalizedText SentencePieceModel::normalize(const NormalizedText& text) const {
 
 // Viterbi as SentencePiece does it: sums are stored in fp32 and compared in fp64, because the bonus of user-defined
 // pieces makes its candidates doubles. With equal sums the path found first stays.
-std::vector<WordToken> SentencePieceModel::encode(std::string_view normalized) const {
+std::vector<WordToken> SentencePieceModel::encode(std::string_view normalized, float& score) const {
   struct Best {
     float score = 0;
     uint32_t start = UINT32_MAX;
@@ -294,10 +302,11 @@ std::vector<WordToken> SentencePieceModel::encode(std::string_view normalized) c
   };
   const size_t size = normalized.size();
   std::vector<Best> best(size + 1);
-  const auto offer = [&](size_t end, double score, size_t start, int32_t id) {
+  best[0].score = score;
+  const auto offer = [&](size_t end, double sum, size_t start, int32_t id) {
     Best& place = best[end];
-    if (place.start == UINT32_MAX || score > place.score) {
-      place = {static_cast<float>(score), static_cast<uint32_t>(start), id};
+    if (place.start == UINT32_MAX || sum > place.score) {
+      place = {static_cast<float>(sum), static_cast<uint32_t>(start), id};
     }
   };
   for (size_t start = 0; start < size;) {
@@ -312,16 +321,17 @@ std::vector<WordToken> SentencePieceModel::encode(std::string_view normalized) c
       const SentencePiece& piece = pieces_[static_cast<size_t>(id)];
       const size_t length = end - start;
       // A user-defined piece beats every other way to cover its characters.
-      const double score = piece.kind == Kind::user_defined
-                               ? static_cast<double>(static_cast<float>(length) * best_score_) - 0.1
-                               : static_cast<double>(piece.score);
-      offer(end, score + static_cast<double>(so_far), start, id);
+      const double own = piece.kind == Kind::user_defined
+                             ? static_cast<double>(static_cast<float>(length) * best_score_) - 0.1
+                             : static_cast<double>(piece.score);
+      offer(end, own + static_cast<double>(so_far), start, id);
       single |= length == one;
     }
     // Two floats, so their sum is one, too.
     if (!single) offer(start + one, static_cast<double>(unknown_score_ + so_far), start, unknown_);
     start += one;
   }
+  score = best[size].score;
   std::vector<WordToken> out;
   for (size_t end = size; end > 0; end = best[end].start) {
     const Best& last = best[end];
@@ -350,11 +360,17 @@ struct SpieceWords {
   }
 
   void add_pieces(const NormalizedText& text, Tokens& out) const {
-    for (const WordToken& piece : model.encode(text.text())) {
-      if (ends_in_digit_and_comma(text.text().substr(piece.begin, piece.end - piece.begin))) {
-        add_without_comma(text, piece, out);
-      } else {
-        out.add(piece.id, text.origin(piece.begin, piece.end));
+    float score = 0;
+    for (size_t at = 0, end = 0; at < text.size() && !out.stop(); at = end) {
+      end = model.part_end(text.text(), at);
+      for (WordToken piece : model.encode(text.text().substr(at, end - at), score)) {
+        piece.begin += static_cast<uint32_t>(at);
+        piece.end += static_cast<uint32_t>(at);
+        if (ends_in_digit_and_comma(text.text().substr(piece.begin, piece.end - piece.begin))) {
+          add_without_comma(text, piece, out);
+        } else {
+          out.add(piece.id, text.origin(piece.begin, piece.end));
+        }
       }
     }
   }

@@ -62,8 +62,16 @@ class SentencePieceModel {
   // The character map, spaces as ▁, and no more of them than the model's settings keep.
   [[nodiscard]] NormalizedText normalize(const NormalizedText& text) const;
 
-  // The pieces of a normalised text; adjacent unknown characters are one piece.
-  [[nodiscard]] std::vector<WordToken> encode(std::string_view normalized) const;
+  // The pieces of a normalised text; adjacent unknown characters are one piece. `score` is that of the parts before it,
+  // and becomes that of this one, too.
+  [[nodiscard]] std::vector<WordToken> encode(std::string_view normalized, float& score) const;
+  [[nodiscard]] std::vector<WordToken> encode(std::string_view normalized) const {
+    float score = 0;
+    return encode(normalized, score);
+  }
+  // Where the part that begins at byte `at` of a normalised text ends, by which it may be encoded: before the next
+  // space, unless pieces have spaces in them.
+  [[nodiscard]] size_t part_end(std::string_view normalized, size_t at) const noexcept;
 
   [[nodiscard]] int32_t id(std::string_view piece) const noexcept;  // the unknown piece's if there is none
 
@@ -73,12 +81,15 @@ class SentencePieceModel {
     size_t bytes;  // of the source
   };
   [[nodiscard]] Prefix normal_prefix(std::string_view rest) const;
+  // As it is in a normalised text.
+  [[nodiscard]] std::string_view space() const noexcept { return whitespace_.escape ? kSpaceMark : " "; }
 
   ByteTrie searched_, all_, user_defined_;  // pieces the search knows; all of them; those that are never normalised
   std::vector<SentencePiece> pieces_;
   std::shared_ptr<const Charsmap> charsmap_;
   SpieceModel::Whitespace whitespace_;
   int32_t unknown_;
+  bool parts_ = false;  // every piece ends before the next space
   float unknown_score_ = 0, best_score_ = 0;
 };
 

@@ -26,6 +26,7 @@ struct Encoding {
 struct EncodeOptions {
   int max_length = 512;  // special tokens included; longest_first truncation
   bool special_tokens = true;
+  bool keep_end = false;  // of one text alone: what is too long loses its beginning
 };
 
 class Tokenizer {

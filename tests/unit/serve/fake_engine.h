@@ -30,7 +30,8 @@ class ByteTokenizer : public Tokenizer {
     const size_t room = static_cast<size_t>(options.max_length) - 2;
     out.truncated = all.size() > room;
     out.ids.push_back(1);
-    for (const char c : all.substr(0, room)) out.ids.push_back(static_cast<unsigned char>(c));
+    const size_t skipped = options.keep_end && all.size() > room ? all.size() - room : 0;
+    for (const char c : all.substr(skipped, room)) out.ids.push_back(static_cast<unsigned char>(c));
     out.ids.push_back(2);
     out.types.resize(out.ids.size());
     out.offsets.resize(out.ids.size());
