@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/positions.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace exeunt {
 
-Rotation::Rotation(float base, int head_width, int positions) : pairs_(head_width / 2) {
-  std::vector<float> speeds;
-  for (int i = 0; i < pairs_; ++i) {
-    speeds.push_back(1.0F / std::pow(base, static_cast<float>(2 * i) / static_cast<float>(head_width)));
+Rotation::Rotation(float base, int head_width, int positions) : positions_(static_cast<size_t>(positions)) {
+  for (int i = 0; i < head_width / 2; ++i) {
+    speeds_.push_back(1.0F / std::pow(base, static_cast<float>(2 * i) / static_cast<float>(head_width)));
   }
-  for (int t = 0; t < positions; ++t) {
-    for (const float speed : speeds) {
-      const float angle = static_cast<float>(t) * speed;
-      cosines_.push_back(std::cos(angle));
-      sines_.push_back(std::sin(angle));
+  rows_ = std::make_unique_for_overwrite<float[]>(positions_ * 2 * speeds_.size());
+  begun_ = std::make_unique<std::once_flag[]>(positions_ / kBlock + 1);
+}
+
+void Rotation::compute(size_t block) const noexcept {
+  const size_t pairs = speeds_.size(), end = std::min(positions_, (block + 1) * kBlock);
+  for (size_t t = block * kBlock; t < end; ++t) {
+    float* row = rows_.get() + t * 2 * pairs;
+    for (size_t i = 0; i < pairs; ++i) {
+      const float angle = static_cast<float>(t) * speeds_[i];
+      row[i] = std::cos(angle);
+      row[pairs + i] = std::sin(angle);
     }
   }
 }

@@ -3,28 +3,40 @@
 // distances (DeBERTa). Computed once for a model, in the same fp32 operations as transformers uses.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "exeunt/model/spec.h"
 
 namespace exeunt {
 
-// The angle of position t and pair i of a head's width w is t · base^(−2i / w).
+// The angle of position t and pair i of a head's width w is t · base^(−2i / w). Memory is taken for all positions, but
+// used only for those asked for: a configuration can tell of more than any text has.
 class Rotation {
  public:
   Rotation(float base, int head_width, int positions);
 
-  [[nodiscard]] int pairs() const noexcept { return pairs_; }  // w / 2
-  [[nodiscard]] const float* cosines(int position) const noexcept { return cosines_.data() + at(position); }
-  [[nodiscard]] const float* sines(int position) const noexcept { return sines_.data() + at(position); }
-
- private:
-  [[nodiscard]] size_t at(int position) const noexcept {
-    return static_cast<size_t>(position) * static_cast<size_t>(pairs_);
+  [[nodiscard]] int pairs() const noexcept { return static_cast<int>(speeds_.size()); }  // w / 2
+  // [pairs]; any thread may ask.
+  [[nodiscard]] const float* cosines(int position) const noexcept { return row(static_cast<size_t>(position)); }
+  [[nodiscard]] const float* sines(int position) const noexcept {
+    return row(static_cast<size_t>(position)) + speeds_.size();
   }
 
-  int pairs_;
-  std::vector<float> cosines_ = {}, sines_ = {};  // [positions, pairs]
+ private:
+  static constexpr size_t kBlock = 256;  // positions that are computed together
+  [[nodiscard]] const float* row(size_t position) const noexcept {
+    const size_t block = position / kBlock;
+    std::call_once(begun_[block], [&] { compute(block); });
+    return rows_.get() + position * 2 * speeds_.size();
+  }
+  void compute(size_t block) const noexcept;
+
+  size_t positions_;
+  std::vector<float> speeds_ = {};
+  std::unique_ptr<float[]> rows_;            // [positions, cosines and sines of all pairs]
+  std::unique_ptr<std::once_flag[]> begun_;  // of each block
 };
 
 // Distances in buckets: those below half of `buckets` each have their own, larger ones share logarithmic ones.

@@ -320,13 +320,13 @@ void NetworkImpl::make_tables(const torch::Device& device) {
   const auto turn = [&](float base, LayerContext& context) {
     const Rotation rotation(base, spec_.head_width(), positions);
     const int64_t pairs = rotation.pairs();
-    const auto table = [&](const float* from) {
+    const auto table = [&](const float* (Rotation::*row)(int) const) {
       const Tensor half = torch::empty({positions, pairs}, torch::kFloat);
-      std::copy_n(from, positions * pairs, half.data_ptr<float>());
+      for (int t = 0; t < positions; ++t) std::copy_n((rotation.*row)(t), pairs, half.data_ptr<float>() + t * pairs);
       return torch::cat({half, half}, 1).to(device);
     };
-    context.cosines = table(rotation.cosines(0));
-    context.sines = table(rotation.sines(0));
+    context.cosines = table(&Rotation::cosines);
+    context.sines = table(&Rotation::sines);
   };
   if (spec_.rotary_base > 0) {
     turn(spec_.rotary_base, tables_.everywhere);

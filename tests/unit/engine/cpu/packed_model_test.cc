@@ -7,6 +7,8 @@
 
 #include "exeunt/base/half.h"
 #include "exeunt/base/safetensors.h"
+#include "exeunt/engine/engine.h"
+#include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
@@ -114,6 +116,24 @@ TEST(PackedModel, ReleasesPagesOfMappedFile) {
   // Buffers that the allocator keeps come on top of the weights; the file would be another 20 MiB and more.
   EXPECT_LT(resident_bytes(), before + model.bytes() + (size_t{14} << 20));
   EXPECT_EQ(to_floats(checkpoint.get("layer.0.ffn1.bias")).size(), 1536U);  // it can be read again
+}
+
+// config.json may tell of positions that no tensor has.
+TEST(PackedModel, TakesMemoryForPositionsInUse) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep memory of their own";
+#endif
+  ModelSpec spec = small_spec(Family::modernbert);
+  spec.hidden = spec.embedding = 256;
+  spec.heads = 1;
+  spec.positions = 131072;
+  const Checkpoint checkpoint = make_model(spec, own_exits(spec));
+  const long grown = peak_growth([&] {
+    Engine engine(checkpoint, {.precision = Precision::fp32, .threads = 1});
+    (void)engine.answer(std::vector{Encoding{.ids = std::vector<int32_t>(128, 5), .types = std::vector<uint8_t>(128)}});
+  });
+  EXPECT_GE(grown, 0);
+  EXPECT_LE(grown, long{64} << 10);  // all positions would take 512 MiB
 }
 
 TEST(PackedModel, ReadsHalfTypesAndRejectsNonFiniteWeights) {
