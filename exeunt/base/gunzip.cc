@@ -74,24 +74,20 @@ uint32_t crc32(std::span<const std::byte> bytes) noexcept {
   return static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-std::string gunzip(std::string_view packed, const std::string& where, uint64_t limit) {
-  GzipReader reader(
-      [&](std::span<char> into) {
-        const size_t size = std::min(into.size(), packed.size());
-        std::memcpy(into.data(), packed.data(), size);
-        packed.remove_prefix(size);
-        return size;
-      },
-      where);
-  std::string out;
-  while (true) {
-    const size_t before = out.size();
-    out.resize(before + kPiece);
-    const size_t got = reader.read(std::span(out).subspan(before));
-    out.resize(before + got);
-    if (out.size() > limit) throw_bad_file(where, "got more than {} bytes when unpacked, want at most that", limit);
-    if (got < kPiece) return out;
-  }
+std::function<size_t(std::span<char>)> unpacking(std::string_view packed, const std::string& where, uint64_t limit) {
+  const auto source = [packed](std::span<char> into) mutable {
+    const size_t size = std::min(into.size(), packed.size());
+    std::memcpy(into.data(), packed.data(), size);
+    packed.remove_prefix(size);
+    return size;
+  };
+  return
+      [reader = std::make_shared<GzipReader>(source, where), where, limit, left = limit](std::span<char> out) mutable {
+        const size_t got = reader->read(out);
+        if (got > left) throw_bad_file(where, "got more than {} bytes when unpacked, want at most that", limit);
+        left -= got;
+        return got;
+      };
 }
 
 }  // namespace exeunt

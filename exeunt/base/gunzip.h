@@ -42,7 +42,9 @@ class GzipReader {
 enum class CrcCheck { verify, skip };
 [[nodiscard]] uint32_t crc32(std::span<const std::byte> bytes) noexcept;  // CRC-32
 
-// All of it at once. Throws Error bad_file as GzipReader does, and if more than `limit` bytes come out.
-[[nodiscard]] std::string gunzip(std::string_view packed, const std::string& where, uint64_t limit);
+// Unpacks bytes that are in memory and stay there: fills a buffer as GzipReader::read() does, and throws Error bad_file
+// also where more than `limit` bytes come out.
+[[nodiscard]] std::function<size_t(std::span<char>)> unpacking(std::string_view packed, const std::string& where,
+                                                               uint64_t limit);
 
 }  // namespace exeunt

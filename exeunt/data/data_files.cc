@@ -9,14 +9,12 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
-#include "exeunt/base/gunzip.h"
-#include "exeunt/data/dataset.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kPacked = ".gz", kText = ".txt";
+constexpr std::string_view kText = ".txt";
 
 // In the order of their names, without hidden ones.
 std::set<fs::path> entries_of(const fs::path& folder) {
@@ -66,17 +64,6 @@ std::vector<DataFile> data_files(const std::string& name) {
   for (const std::string_view part : split(name, ','))
     if (!part.empty()) out.push_back({std::string(part)});
   return out;
-}
-
-DataBytes::DataBytes(const ReadPath& path) : mapped_(MappedFile::open(path)) {
-  text_ = mapped_->text();
-  if (path.path().extension() == kPacked) {
-    unpacked_ = gunzip(text_, path.string(), kMaxDataBytes);
-    text_ = unpacked_;
-  }
-  if (text_.size() > kMaxDataBytes) {
-    throw_bad_file(path.string(), "got {} bytes, want at most {}", text_.size(), kMaxDataBytes);
-  }
 }
 
 }  // namespace exeunt

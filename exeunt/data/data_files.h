@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which files the user's data is made of: one, several, a folder of them, or a folder of texts for each label; packed
-// or not.
+// Which files the user's data is made of: one, several, a folder of them, or a folder of texts for each label.
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "exeunt/base/files.h"
@@ -22,18 +19,5 @@ struct DataFile {
 // `name` is a file; several, separated by commas; a folder of tables; or a folder whose folders are labels and hold
 // texts (*.txt), one in each file. In the order of their names. Throws Error if there is none.
 [[nodiscard]] std::vector<DataFile> data_files(const std::string& name);
-
-// The content of a file, unpacked if it ends in .gz.
-class DataBytes {
- public:
-  explicit DataBytes(const ReadPath& path);
-  [[nodiscard]] std::string_view text() const noexcept { return text_; }
-  [[nodiscard]] std::string_view stored() const noexcept { return mapped_->text(); }  // as they lie on the disk
-
- private:
-  std::shared_ptr<const MappedFile> mapped_;
-  std::string unpacked_;
-  std::string_view text_;
-};
 
 }  // namespace exeunt

@@ -199,11 +199,7 @@ Dataset read_split(const Task& task, Split split, const fs::path& folder, const 
                             fmt::join(task.folders, ", ")),
                 "scripts/download_glue_data fetches GLUE");
   }
-  const auto mapped = MappedFile::open(*path);
-  if (mapped->bytes().size() > kMaxDataBytes) {
-    throw_bad_file(path->string(), "got {} bytes, want at most {}", mapped->bytes().size(), kMaxDataBytes);
-  }
-  return parse_split(task, split, mapped->text(), path->string(), on_bad_row);
+  return parse_split(task, split, MappedFile::open(*path, kMaxDataBytes)->text(), path->string(), on_bad_row);
 }
 
 void reorder_labels(Dataset& data, const std::vector<std::string>& labels) {

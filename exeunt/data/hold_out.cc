@@ -113,10 +113,10 @@ std::string held_out_text(const Dataset& data) {
 
 Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) {
   const ReadPath path = ReadPath::in(folder, kHeldOutFile);
-  const DataBytes bytes(path);
+  const auto mapped = MappedFile::open(path, kMaxDataBytes);
   columns.format = DataFormat::csv;
-  columns.pair = bytes.text().starts_with(kWithPair) ? "pair" : "";
-  return parse_user_data(bytes.text(), path.string(), columns);
+  columns.pair = mapped->text().starts_with(kWithPair) ? "pair" : "";
+  return parse_user_data(mapped->text(), path.string(), columns);
 }
 
 }  // namespace exeunt

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr char kQuote = '"';
+constexpr size_t kBlock = size_t{1} << 20;  // bytes that a stream reads at once
 
 bool ends_line(char c) noexcept {
   return c == '\n' || c == '\r';
@@ -268,6 +269,63 @@ std::string_view RowReader::quoted_field(const Row& row) {
   if (copy == nullptr) return bytes_.substr(start, end - start);
   copy->append(bytes_.substr(copied, end - copied));
   return *copy;
+}
+
+RowStream::RowStream(Source source, std::string where, DataFormat format, char separator)
+    : source_(std::move(source)),
+      format_(format),
+      separator_(separator),
+      reader_({}, std::move(where), format, separator) {
+  read_block();
+  refuse_utf16(buffer_, reader_.where());
+}
+
+bool RowStream::next(Row& row) {
+  while (!reader_.next(row)) {
+    if (!refill()) return false;
+  }
+  return true;
+}
+
+// Appends one block, and finds where the last whole row in the buffer ends: at a line end outside quotes. A CR that
+// comes last may be half of a CR LF, so it waits for the next byte.
+void RowStream::read_block() {
+  const size_t old = buffer_.size();
+  buffer_.resize(old + kBlock);
+  const std::span<char> room = std::span(buffer_).subspan(old);
+  const size_t got = source_(room);
+  buffer_.resize(old + got);
+  at_end_ = got == 0;
+  for (; scanned_ < buffer_.size(); ++scanned_) {
+    const char c = buffer_[scanned_];
+    if (c == '"' && format_ == DataFormat::csv) in_quotes_ = !in_quotes_;
+    if (in_quotes_) continue;
+    if (c == '\n') end_ = scanned_ + 1;
+    if (c == '\r') {
+      if (scanned_ + 1 == buffer_.size()) return;
+      end_ = scanned_ + 1 + (buffer_[scanned_ + 1] == '\n' ? 1 : 0);
+    }
+  }
+}
+
+// Passes the next whole rows to the reader; false at the end of the file.
+bool RowStream::refill() {
+  buffer_.erase(0, given_);
+  scanned_ -= given_;
+  end_ -= given_;
+  given_ = 0;
+  // A row beyond the limits is left to the reader, which rejects it.
+  while (!at_end_ && end_ == 0 && buffer_.size() <= kMaxRowBytes) read_block();
+  given_ = end_ == 0 ? buffer_.size() : end_;
+  scanned_ = std::max(scanned_, given_);
+  end_ = given_;
+  const std::string_view rows = std::string_view(buffer_).substr(0, given_);
+  if (std::exchange(first_rows_, false)) {  // which may start with a byte order mark
+    reader_ = RowReader(rows, reader_.where(), format_, separator_);
+  } else {
+    reader_.continue_with(rows);
+  }
+  return !rows.empty();
 }
 
 }  // namespace exeunt

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +49,7 @@ class RowReader {
   }
 
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
 
  private:
   void split_tabs(std::string_view line, Row& row) const;
@@ -64,6 +67,33 @@ class RowReader {
   size_t at_ = 0;
   int64_t line_ = 1;
   std::deque<std::string> unescaped_;  // CSV fields of the current row that had doubled quotes
+};
+
+// The same from a file that is read as a stream: one block of it is in memory, or a row if that is longer.
+class RowStream {
+ public:
+  // Fills a buffer with bytes of the file and returns how many; 0 at the end.
+  using Source = std::function<size_t(std::span<char>)>;
+  // Reads the first block. Throws Error bad_file for UTF-16, and as `source` does.
+  RowStream(Source source, std::string where, DataFormat format, char separator = ',');
+  RowStream(const RowStream&) = delete;
+  RowStream& operator=(const RowStream&) = delete;
+
+  [[nodiscard]] bool next(Row& row);
+  [[nodiscard]] bool empty() const noexcept { return reader_.empty() && buffer_.empty(); }  // nothing at all to read
+
+ private:
+  [[nodiscard]] bool refill();
+  void read_block();
+
+  Source source_;
+  DataFormat format_;
+  char separator_;
+  std::string buffer_ = {};
+  size_t given_ = 0;              // bytes of the buffer passed to the reader
+  size_t scanned_ = 0, end_ = 0;  // bytes scanned, and how many of them are whole rows
+  bool in_quotes_ = false, at_end_ = false, first_rows_ = true;
+  RowReader reader_;
 };
 
 // "file:17" and "file:17: column 3 ('label')": positions in errors about rows. `column` is from 0.

@@ -13,17 +13,11 @@
 #include "exeunt/base/error.h"
 
 namespace exeunt {
-namespace {
-
-constexpr size_t kBlock = size_t{1} << 20;
-
-}  // namespace
 
 TextStream::TextStream(const std::string& path, TextColumns columns)
     : where_(path == "-" ? "standard input" : path),
       columns_(std::move(columns)),
-      form_(columns_.form ? *columns_.form : format_of(path).value_or(DataFormat::lines)),
-      reader_({}, where_, form_, columns_.separator) {
+      form_(columns_.form ? *columns_.form : format_of(path).value_or(DataFormat::lines)) {
   descriptor_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw_bad_file(where_, Hint{"to classify a text itself, pass it with --text"}, "cannot open: {}",
@@ -46,12 +40,13 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
                   "want 'text', or --format csv, tsv or jsonl");
     }
   }
-  read_block();
-  refuse_utf16(buffer_, where_);
-  if (buffer_.empty()) {
+  try {
+    const auto read = [this](std::span<char> room) { return gzip_ ? gzip_->read(room) : read_file(room); };
+    rows_.emplace(read, where_, form_, columns_.separator);
+    if (rows_->empty()) throw_bad_file(where_, "got an empty file, want texts");
+  } catch (...) {
     ::close(descriptor_);
-    descriptor_ = -1;
-    throw_bad_file(where_, "got an empty file, want texts");
+    throw;
   }
 }
 
@@ -70,56 +65,13 @@ size_t TextStream::read_file(std::span<char> into) {
   return static_cast<size_t>(got);
 }
 
-// Appends one block, and finds where the last whole row in the buffer ends: at a line end outside quotes. A CR that
-// comes last may be half of a CR LF, so it waits for the next byte.
-void TextStream::read_block() {
-  const size_t old = buffer_.size();
-  buffer_.resize(old + kBlock);
-  const std::span<char> room = std::span(buffer_).subspan(old);
-  const size_t got = gzip_ ? gzip_->read(room) : read_file(room);
-  buffer_.resize(old + got);
-  at_end_ = got == 0;
-  for (; scanned_ < buffer_.size(); ++scanned_) {
-    const char c = buffer_[scanned_];
-    if (c == '"' && form_ == DataFormat::csv) in_quotes_ = !in_quotes_;
-    if (in_quotes_) continue;
-    if (c == '\n') end_ = scanned_ + 1;
-    if (c == '\r') {
-      if (scanned_ + 1 == buffer_.size()) return;
-      end_ = scanned_ + 1 + (buffer_[scanned_ + 1] == '\n' ? 1 : 0);
-    }
-  }
-}
-
-// Passes the next whole rows to the reader; false at the end of the file.
-bool TextStream::refill() {
-  buffer_.erase(0, given_);
-  scanned_ -= given_;
-  end_ -= given_;
-  given_ = 0;
-  // A row beyond the limits is left to the reader, which rejects it.
-  while (!at_end_ && end_ == 0 && buffer_.size() <= kMaxRowBytes) read_block();
-  given_ = end_ == 0 ? buffer_.size() : end_;
-  scanned_ = std::max(scanned_, given_);
-  end_ = given_;
-  const std::string_view rows = std::string_view(buffer_).substr(0, given_);
-  if (std::exchange(first_rows_, false)) {  // which may start with a byte order mark
-    reader_ = RowReader(rows, where_, form_, columns_.separator);
-  } else {
-    reader_.continue_with(rows);
-  }
-  return !rows.empty();
-}
-
 bool TextStream::next_row() {
   while (true) {
-    if (reader_.next(row_)) {
-      // Blank lines are rows only in plain text.
-      if (form_ != DataFormat::lines && is_empty_line(row_)) continue;
-      check_utf8(row_, where_, names_);
-      return true;
-    }
-    if (!refill()) return false;
+    if (!rows_->next(row_)) return false;
+    // Blank lines are rows only in plain text.
+    if (form_ != DataFormat::lines && is_empty_line(row_)) continue;
+    check_utf8(row_, where_, names_);
+    return true;
   }
 }
 

@@ -49,8 +49,6 @@ class TextStream {
   [[nodiscard]] std::optional<int64_t> size() const noexcept { return size_; }  // nothing: unknown (a pipe)
 
  private:
-  [[nodiscard]] bool refill();
-  void read_block();
   [[nodiscard]] size_t read_file(std::span<char> into);
   [[nodiscard]] bool next_row();
   void take_header();
@@ -65,13 +63,8 @@ class TextStream {
   std::optional<int64_t> size_ = {};
   int64_t bytes_read_ = 0, index_ = 0;  // bytes of the file, packed or not
   std::unique_ptr<GzipReader> gzip_ = {};
-  bool first_rows_ = true;
   Sha256 hash_ = {};
-  std::string buffer_ = {};
-  size_t given_ = 0;              // bytes of the buffer passed to the reader
-  size_t scanned_ = 0, end_ = 0;  // bytes scanned, and how many of them are whole rows
-  bool in_quotes_ = false, at_end_ = false;
-  RowReader reader_;
+  std::optional<RowStream> rows_ = {};
   Row row_ = {};
   std::vector<std::string> names_ = {};  // the header
   size_t text_ = 0, pair_ = 0;

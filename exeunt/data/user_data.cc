@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "exeunt/base/files.h"
+#include "exeunt/base/gunzip.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/suggest.h"
@@ -19,8 +20,9 @@ class UserReader {
   UserReader(const UserColumns& columns, const OnBadRow& on_bad_row)
       : columns_(columns), on_bad_row_(on_bad_row), gold_(columns), sets_(columns) {}
 
-  // Any number of tables and texts, one after the other.
-  void add_table(std::string_view bytes, const std::string& where, DataFormat format);
+  // Any number of tables and texts, one after the other. `Rows` is a RowReader or a RowStream.
+  template <class Rows>
+  void add_table(Rows rows, const std::string& where, DataFormat format);
   void add_text(std::string_view bytes, const std::string& where, const std::string& label);
   Dataset finish(const std::string& where);
 
@@ -186,16 +188,15 @@ void UserReader::say_left_out(const std::string& where) {
                                      bad_ == 1 ? "" : "s", first_bad_->what()));
 }
 
-void UserReader::add_table(std::string_view bytes, const std::string& where, DataFormat format) {
+template <class Rows>
+void UserReader::add_table(Rows rows, const std::string& where, DataFormat format) {
   where_ = where;
   format_ = format;
   names_.clear();
-  refuse_utf16(bytes, where_);
-  const bool objects = format == DataFormat::jsonl;
-  RowReader reader(bytes, where_, format, columns_.separator);
+  const bool objects = format == DataFormat::jsonl, empty = rows.empty();
   Row row;
   const int64_t before = index_;
-  for (bool header = !objects; reader.next(row);) {
+  for (bool header = !objects; rows.next(row);) {
     if (is_empty_line(row)) continue;
     if (header) {
       check_utf8(row, where_, names_);
@@ -210,7 +211,7 @@ void UserReader::add_table(std::string_view bytes, const std::string& where, Dat
     }
     ++index_;
   }
-  if (index_ == before) throw_bad_file(where_, "got {}, want rows", bytes.empty() ? "an empty file" : "no row of data");
+  if (index_ == before) throw_bad_file(where_, "got {}, want rows", empty ? "an empty file" : "no row of data");
 }
 
 void UserReader::add_text(std::string_view bytes, const std::string& where, const std::string& label) {
@@ -235,6 +236,17 @@ Dataset UserReader::finish(const std::string& where) {
   if (out_.labelled && !out_.examples.empty()) multi_label() ? sets_.finish(out_, where) : gold_.finish(out_, where);
   out_.where = where;
   return std::move(out_);
+}
+
+RowReader rows_in(std::string_view bytes, const std::string& where, DataFormat format, char separator) {
+  refuse_utf16(bytes, where);
+  return {bytes, where, format, separator};
+}
+
+// Rows stay in memory, so that a small file must not become a large one: text seldom packs to a tenth.
+uint64_t most_unpacked(size_t packed) {
+  constexpr uint64_t kAlways = uint64_t{64} << 20, kTimes = 100;
+  return std::min(kMaxDataBytes, kAlways + kTimes * packed);
 }
 
 DataFormat known_format(const fs::path& path) {
@@ -271,7 +283,7 @@ Dataset parse_user_data(std::string_view bytes, const std::string& where, const 
                         const OnBadRow& on_bad_row) {
   check(columns.format.has_value(), "bytes in memory have no file ending to go by");
   UserReader reader(columns, on_bad_row);
-  reader.add_table(bytes, where, *columns.format);
+  reader.add_table(rows_in(bytes, where, *columns.format, columns.separator), where, *columns.format);
   Dataset out = reader.finish(where);
   out.sha256 = sha256_hex(bytes);
   return out;
@@ -281,13 +293,22 @@ Dataset read_user_data(const std::string& name, const UserColumns& columns, cons
   UserReader reader(columns, on_bad_row);
   Sha256 hash;
   for (const DataFile& file : data_files(name)) {
-    const DataBytes bytes(file.path);  // first: of a file that is not there, its ending does not matter
-    const bool table = file.label.empty();
-    const DataFormat format =
-        table && !columns.format ? known_format(file.path) : columns.format.value_or(DataFormat::csv);
-    hash.add(bytes.stored());
-    table ? reader.add_table(bytes.text(), file.path.string(), format)
-          : reader.add_text(bytes.text(), file.path.string(), file.label);
+    // First: of a file that is not there, its ending does not matter.
+    const auto mapped = MappedFile::open(file.path, kMaxDataBytes);
+    const std::string_view bytes = mapped->text();
+    const std::string where = file.path.string();
+    hash.add(bytes);
+    if (!file.label.empty()) {
+      reader.add_text(bytes, where, file.label);
+      continue;
+    }
+    const DataFormat format = columns.format ? *columns.format : known_format(file.path);
+    if (file.path.extension() == ".gz") {
+      const auto unpacked = unpacking(bytes, where, most_unpacked(bytes.size()));
+      reader.add_table(RowStream(unpacked, where, format, columns.separator), where, format);
+    } else {
+      reader.add_table(rows_in(bytes, where, format, columns.separator), where, format);
+    }
   }
   Dataset out = reader.finish(name);
   out.sha256 = hash.hex();
