@@ -106,6 +106,7 @@ OrderedJson certify_trained(const Common& common, const Certification& what) {
     return nullptr;
   }
   const Observer observer{.notice = [&](const std::string& text) { notice(common, text); },
+                          .warning = [](const std::string& text) { notice({}, text); },
                           .progress = progress_on_stderr(common.quiet)};
   const Checkpoint model = Checkpoint::open(what.model);
   const bool attach =

@@ -189,7 +189,8 @@ void print_promise(const Calibrated& done) {
   }
   print_limits(done);
   print_other_loss(done);
-  fmt::print("known tries on these texts: {}\n", certificate.tries);
+  fmt::print("known tries on these texts: {}\n",
+             certificate.tries > 0 ? fmt::format("{}", certificate.tries) : "they cannot be counted");
   const std::vector<FamilyTrial>& trials = done.calibration.trials;
   if (trials.size() > 1) {
     std::vector<std::string> tried;

@@ -21,6 +21,7 @@ void use_exits(const SettingFlags& flags, std::vector<PolicySpec>& policies) {
 
 Observer observer(const Common& common) {
   return {.notice = [common](const std::string& text) { notice(common, text); },
+          .warning = [](const std::string& text) { notice({}, text); },
           .progress = progress_on_stderr(common.quiet)};
 }
 

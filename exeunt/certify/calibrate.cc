@@ -305,7 +305,7 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.seed = data.seed;
   certificate.unit = plan.unit;
   certificate.distinct = static_cast<int64_t>(data.certify.rows);
-  certificate.tries = plan.tries;
+  certificate.tries = plan.tries_known ? plan.tries : 0;
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
     certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});

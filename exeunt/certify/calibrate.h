@@ -44,6 +44,7 @@ struct CalibrationPlan {
   // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
   // counted: all of it.
   int tries = 0;
+  bool tries_known = true;  // false: they cannot be counted; it has the share of the first, and its certificate says 0
 };
 
 // Mean losses over distinct texts, and over requests, where each text counts as often as it came.

@@ -43,6 +43,12 @@ class FolderLock {
   int descriptor_;
 };
 
+// For nobody but the user, also where an earlier version let others read it. Where a file is another user's, it stays.
+void keep_private(const fs::path& path, fs::perms allowed = fs::perms::owner_read | fs::perms::owner_write) {
+  std::error_code not_ours;
+  fs::permissions(path, allowed, not_ours);
+}
+
 // One per user, so that others cannot compare the hashes.
 RowSalt salt_in(const fs::path& folder) {
   const fs::path path = folder / "salt";
@@ -50,6 +56,7 @@ RowSalt salt_in(const fs::path& folder) {
     const RowSalt drawn = draw_salt();
     write_atomically(path, fmt::format("{} {}\n", drawn[0], drawn[1]));
   }
+  keep_private(path);
   const std::string text = read_text(path, 128);
   const std::string_view line = std::string_view(text).substr(0, text.find('\n'));
   const size_t blank = std::min(line.find(' '), line.size());
@@ -166,11 +173,15 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
   std::error_code failed;
   fs::create_directories(folder / "tries", failed);
   if (failed) throw Error(Code::resources, fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
+  keep_private(folder, fs::perms::owner_all);
+  keep_private(folder / "tries", fs::perms::owner_all);
   const FolderLock lock(folder / "lock");
+  keep_private(folder / "lock");
   const std::vector<int64_t> rows = salted(row_hashes, salt_in(folder));
   int number = 1;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
     if (entry.path().extension() != kSuffix) continue;
+    keep_private(entry.path());
     const std::optional<Try> earlier = read_try(entry.path());
     if (earlier && earlier->test == test) return earlier->number;
     if (!earlier || (share_delta(earlier->in, in) && share_a_row(rows, earlier->rows))) ++number;
@@ -182,23 +193,26 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
                      {"number", fmt::format("{}", number)},
                      {"precision", in.precision},
                      {"named", in.named ? "true" : "false"}});
+  keep_private(path);
   return number;
 }
 
 void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer, bool precision_named) {
   plan.tries = 1;
+  plan.tries_known = false;
   if (!plan.or_full_depth) require_enough_rows(data, plan);
   const fs::path folder = state_folder();
   if (folder.empty()) {
-    observer.notice("tries on these texts cannot be counted: neither XDG_STATE_HOME nor HOME names a folder");
+    observer.warn("tries on these texts cannot be counted: neither XDG_STATE_HOME nor HOME names a folder");
     return;
   }
   try {
     plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify),
                            {.precision = data.certify.info.precision, .named = precision_named});
+    plan.tries_known = true;
   } catch (const Error& error) {
     if (error.code() != Code::resources) throw;
-    observer.notice(fmt::format("tries on these texts cannot be counted: {}", error.what()));
+    observer.warn(fmt::format("tries on these texts cannot be counted: {}", error.what()));
   }
 }
 

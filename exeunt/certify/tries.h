@@ -27,13 +27,13 @@ struct TriedIn {
 
 // Which try this is on rows with these hashes, from 1: one more than the earlier tries that used any of them. It is
 // written down before this returns. The same `test` (a digest of model, plan and split) is the same try, however often
-// it is repeated. Throws Error (resources) where the folder cannot be written.
+// it is repeated. Folder and files are the user's alone. Throws Error (resources) where the folder cannot be written.
 [[nodiscard]] int count_try(const std::filesystem::path& folder, std::string_view test,
                             std::span<const uint64_t> row_hashes, const TriedIn& in = {});
 
 // Counts the test of a plan on these parts in the user's state folder, in plan.tries. Where tries cannot be counted, a
-// notice says why, and it counts as the first. Rows that are too few for any test are refused (Error, failure) and not
-// counted.
+// warning says why; then it has the share of the first, and plan.tries_known is false. Rows that are too few for any
+// test are refused (Error, failure) and not counted.
 void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer,
                bool precision_named = false);
 

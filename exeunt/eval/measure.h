@@ -24,11 +24,13 @@ namespace exeunt {
 // Receives the notices and the progress of a flow.
 struct Observer {
   std::function<void(const std::string&)> notice = [](const std::string&) {};  // a remark that needs no action
+  std::function<void(const std::string&)> warning = {};  // what must not be hidden; empty: a notice
   ProgressStyle progress = {};
 
   void notices(const std::vector<std::string>& texts) const {
     for (const std::string& text : texts) notice(text);
   }
+  void warn(const std::string& text) const { (warning ? warning : notice)(text); }
 };
 
 struct MeasureOptions {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -188,10 +189,35 @@ TEST(Tries, NoticesTriesThatCannotBeCounted) {
   CalibrationPlan plan{.max_drops = {0.05}};
   std::string said;
   Observer observer;
-  observer.notice = [&](const std::string& text) { said = text; };
-  count_try(split_for_calibration(random_trace({.rows = 200}), 1), plan, observer);
-  EXPECT_EQ(plan.tries, 1);
+  observer.warning = [&](const std::string& text) { said = text; };
+  plan.or_full_depth = true;
+  const CalibrationData data = split_for_calibration(random_trace({.rows = 200}), 1);
+  count_try(data, plan, observer);
+  EXPECT_EQ(plan.tries, 1);  // for its share of delta
   EXPECT_THAT(said, testing::HasSubstr("cannot be counted"));
+  EXPECT_EQ(calibrate(data, plan).entry.certificate.value().tries, 0);
+}
+
+TEST(Tries, KeepsFilesFromOtherUsers) {
+  namespace fs = std::filesystem;
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "state";
+  const auto modes = [&] {
+    std::set<fs::perms> out;
+    for (const fs::path& path : {folder, folder / "tries"}) out.insert(fs::status(path).permissions() & fs::perms::all);
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) out.insert(fs::status(entry).permissions() | fs::perms::owner_exec);
+    }
+    return out;
+  };
+  const std::vector<uint64_t> rows{1, 2, 3};
+  EXPECT_EQ(count_try(folder, "a", rows), 1);
+  EXPECT_THAT(modes(), testing::ElementsAre(fs::perms::owner_all));
+  // Those that an earlier version let others read.
+  fs::permissions(folder, fs::perms(0755));
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) fs::permissions(entry, fs::perms(0755));
+  EXPECT_EQ(count_try(folder, "b", rows), 2);
+  EXPECT_THAT(modes(), testing::ElementsAre(fs::perms::owner_all));
 }
 
 }  // namespace
