@@ -104,7 +104,7 @@ std::string BatchRunner::uses() const {
 void BatchRunner::start() {
   choose_capacity();
   const std::string key = uses();
-  Parts& parts = graphs_[{capacity_, key}];
+  Parts& parts = graphs_.use({capacity_, key});  // the stream is idle: one that is forgotten no longer runs
   const bool leave = static_cast<size_t>(std::count(key.begin(), key.end(), static_cast<char>(SiteUse::leave))) > 1;
   host_polls_ = capacity_->texts == 1 && leave;
   if (parts.empty()) {

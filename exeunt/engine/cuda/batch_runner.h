@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // One batch at a time through a model on a GPU: its memory, planned at the start and never grown; its stream; and its
-// graphs, one for each size of batch and set of exits. An engine has several runners, so that the host can prepare one
-// batch and read another while a third runs.
+// graphs, one for each size of batch and set of exits of late. An engine has several runners, so that the host can
+// prepare one batch and read another while a third runs.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "exeunt/base/lru_map.h"
 #include "exeunt/engine/cuda/layer_pass.h"
 
 namespace exeunt::cuda {
@@ -100,7 +100,9 @@ class BatchRunner {
   Buffers at_ = {};
   OwnStream stream_ = {}, side_ = {};
   using Parts = std::vector<std::unique_ptr<Graph>>;
-  std::map<std::pair<const Capacity*, std::string>, Parts> graphs_ = {};
+  // Clients choose by their requests which exits a batch has, in ever new sets; those in use are far fewer.
+  static constexpr size_t kMaxRecorded = 64;
+  LruMap<std::pair<const Capacity*, std::string>, Parts> graphs_{kMaxRecorded};
   const Parts* started_ = nullptr;  // of the batch
   size_t launched_ = 0;             // of its parts
   bool host_polls_ = false;         // see BatchCursor
