@@ -50,7 +50,8 @@ std::string aligned(const std::vector<std::pair<std::string, std::string>>& rows
   size_t width = 0;
   for (const auto& [name, value] : rows) width = std::max(width, width_of(name));
   std::string out;
-  for (const auto& [name, value] : rows) out += without_trailing_blanks(padded(name, width + 2, false) + value) + "\n";
+  for (const auto& [name, value] : rows)
+    out += terminal_line(without_trailing_blanks(padded(name, width + 2, false) + value)) + "\n";
   return out;
 }
 
@@ -87,11 +88,11 @@ int finish_output() {
 }
 
 void print_pairs(const std::vector<std::pair<std::string, std::string>>& rows) {
-  fmt::print("{}", terminal_text(aligned(rows)));
+  fmt::print("{}", aligned(rows));
 }
 
 void notice_pairs(const Common& common, const std::vector<std::pair<std::string, std::string>>& rows) {
-  if (!common.quiet) fmt::print(stderr, "{}", terminal_text(aligned(rows)));
+  if (!common.quiet) fmt::print(stderr, "{}", aligned(rows));
 }
 
 void print_table(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
@@ -107,7 +108,7 @@ void print_table(const std::vector<std::string>& header, const std::vector<std::
       const bool right = is_header ? !rows.empty() && is_numeric(rows[0][column]) : is_numeric(row[column]);
       line += padded(row[column], widths[column], right) + "  ";
     }
-    fmt::print("{}\n", terminal_text(without_trailing_blanks(std::move(line))));
+    fmt::print("{}\n", terminal_line(without_trailing_blanks(std::move(line))));
   };
   print_row(header, true);
   for (const auto& row : rows) print_row(row, false);

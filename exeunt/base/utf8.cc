@@ -84,4 +84,8 @@ std::string terminal_text(std::string_view text) {
   return replace_unless(text, [](char32_t c) { return c == '\n' || c == '\t' || !is_control(c); });
 }
 
+std::string terminal_line(std::string_view text) {
+  return replace_unless(text, [](char32_t c) { return !is_control(c); });
+}
+
 }  // namespace exeunt

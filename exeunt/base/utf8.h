@@ -48,5 +48,6 @@ constexpr bool is_control(char32_t c) noexcept {
 }
 // For a terminal: control characters but newlines and tabs are replaced, too. A file could steer the terminal by them.
 [[nodiscard]] std::string terminal_text(std::string_view text);
+[[nodiscard]] std::string terminal_line(std::string_view text);  // without newlines and tabs either
 
 }  // namespace exeunt

@@ -20,6 +20,7 @@ TEST(Utf8, EveryCodePointRoundTrips) {
 
 TEST(Utf8, TerminalTextHasNoControlCharacters) {
   EXPECT_EQ(terminal_text("a\x1b[2J\x7f\xc2\x9b\r\xff é\t中\n"), "a\uFFFD[2J\uFFFD\uFFFD\uFFFD\uFFFD é\t中\n");
+  EXPECT_EQ(terminal_line("a\tb\nc\x1b é"), "a\uFFFDb\uFFFDc\uFFFD é");
 }
 
 // Unicode 15, section 3.9, table 3-8 and the cases around it: one replacement per maximal subpart.
