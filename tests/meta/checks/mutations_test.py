@@ -164,6 +164,14 @@ class Campaign(unittest.TestCase):
         _, out, verdicts = self.run_script({}, '--sample', '2', '--seed', '1')
         self.assertEqual(sorted(verdicts.values()), ['caught', 'caught'], out)
 
+    def test_a_test_that_fails_anyway_catches_nothing(self):
+        times = self.root.parent / 'times.json'
+        times.write_text('{"times": {"base": 0.1, "base_bad": 0.01}}', encoding='utf-8')
+        _, out, verdicts = self.run_script({}, '--sample', '3', '--seed', '1', '--times', str(times))
+        self.assertEqual(sorted(verdicts.values()), ['caught', 'caught', 'survived'], out)
+        if 'one job at a time' not in out:
+            self.assertEqual(out.count('test left out, because it fails without an error: base_bad'), 1, out)
+
     def test_a_sample_without_overlays_is_judged_alike(self):
         refusing = self.root.parent / 'unshare'
         refusing.write_text('#!/bin/sh\nexit 1\n', encoding='utf-8')
