@@ -126,7 +126,9 @@ TEST(Files, KeepsWhatOtherWritersHold) {
 }
 
 TEST(Files, FullDiskIsResourcesError) {
-  EXPECT_EQ(error_of([] { write_atomically("/proc/none/x", "a"); }).code(), Code::resources);
+  const Error missing = error_of([] { write_atomically("/proc/none/x", "a"); });
+  EXPECT_EQ(missing.code(), Code::resources);
+  EXPECT_EQ(missing.hint(), "") << "other rights would not help";
 }
 
 TEST(Files, FolderIsWrittenAtomically) {

@@ -150,6 +150,10 @@ TEST(Json, RejectsNumbersOutOfRange) {
   }
   const Json value = parse_json(R"({"n":8.0})", "f");
   EXPECT_EQ(JsonObject(value, "f").integer("n", 0, 10), 8);
+  for (const char* text : {"-3", "9", "-3.0", "9.0"}) {
+    const Json bound = parse_json(std::string("{\"n\":") + text + "}", "f");
+    EXPECT_EQ(JsonObject(bound, "f").integer("n", -3, 9), text[0] == '-' ? -3 : 9) << text;
+  }
 }
 
 TEST(Json, RejectsInvalidUtf8AndHugeNumbers) {

@@ -209,7 +209,11 @@ TEST(Certify, IntervalsHaveTheirCoverage) {
   EXPECT_GT(betting.low, 0);
   EXPECT_GT(betting.high, 0.1);
   EXPECT_LT(betting.high, 0.25);
-  EXPECT_LT(loss_interval(RiskLoss::zero_one_drop, std::vector<double>(500)).low, 0) << "nothing seen is not nothing";
+  // From -1 to 1: nothing seen is not nothing, and neither side is likelier.
+  const LossInterval none = loss_interval(RiskLoss::zero_one_drop, std::vector<double>(500));
+  EXPECT_LT(none.low, 0);
+  EXPECT_NEAR(none.high, -none.low, 1e-9);
+  EXPECT_LT(none.high, 0.1);
 }
 
 TEST(Certify, WouldPassAgreesWithCertifySequence) {

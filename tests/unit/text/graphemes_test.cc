@@ -44,6 +44,7 @@ TEST(Graphemes, EmojiAreJoinedByZwjOnlyToEmoji) {
   EXPECT_THAT(clusters("\U0001F468\u200D\U0001F469x"), ElementsAre("\U0001F468\u200D\U0001F469", "x"));
   EXPECT_THAT(clusters("\u00A9\uFE0F\u200D\u00A9"), ElementsAre("\u00A9\uFE0F\u200D\u00A9"));
   EXPECT_THAT(clusters("a\u200D\u00A9"), ElementsAre("a\u200D", "\u00A9"));
+  EXPECT_THAT(clusters("a\u0301\u200D\u00A9"), ElementsAre("a\u0301\u200D", "\u00A9"));
 }
 
 TEST(Graphemes, ConjunctsAreJoinedByAVirama) {

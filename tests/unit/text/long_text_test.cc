@@ -21,11 +21,49 @@ namespace fs = std::filesystem;
 
 // What normalisers, models and added tokens treat specially: marks out of order, Hangul and its parts, ligatures that
 // grow, emoji that are one cluster, white space of all kinds, control characters, quotes, digits with commas.
-const std::vector<std::string> kTextParts = {
-    "a great film ", "dull", "Plot", " ", "   ", "\n\t", "\r\n", "'s 're ", "``quoted''", "1,234,5", "é", "e\u0301\u0323",
-    "\u0323\u0301", "\u0301", "각한글", "\u1100\u1161\u11A8", "\u1161", "ﷺ", "ﷺﷺﷺ", "漢字", "ｶﾞ", "ﬁﬂ", "İ", "Å", "👩‍👩‍👧",
-    "🇩🇪", "\u0600\u0661", "क्षि", "\u00A0", "\u2003", "\u200B", "\x01", "▁", "[SEP]", "[MASK]", "<mask>", " <mask> ",
-    "<unk>", "…", "--", "!?", "\xFF", "\xE4\xBD"};
+const std::vector<std::string> kTextParts = {"a great film ",
+                                             "dull",
+                                             "Plot",
+                                             " ",
+                                             "   ",
+                                             "\n\t",
+                                             "\r\n",
+                                             "'s 're ",
+                                             "``quoted''",
+                                             "1,234,5",
+                                             "é",
+                                             "e\u0301\u0323",
+                                             "\u0323\u0301",
+                                             "\u0301",
+                                             "각한글",
+                                             "\u1100\u1161\u11A8",
+                                             "\u1161",
+                                             "ﷺ",
+                                             "ﷺﷺﷺ",
+                                             "漢字",
+                                             "ｶﾞ",
+                                             "ﬁﬂ",
+                                             "İ",
+                                             "Å",
+                                             "👩‍👩‍👧",
+                                             "🇩🇪",
+                                             "\u0600\u0661",
+                                             "क्षि",
+                                             "\u00A0",
+                                             "\u2003",
+                                             "\u200B",
+                                             "\x01",
+                                             "▁",
+                                             "[SEP]",
+                                             "[MASK]",
+                                             "<mask>",
+                                             " <mask> ",
+                                             "<unk>",
+                                             "…",
+                                             "--",
+                                             "!?",
+                                             "\xFF",
+                                             "\xE4\xBD"};
 
 std::string random_text(std::mt19937& random, size_t bytes) {
   std::string text;
@@ -125,7 +163,8 @@ TEST(LongTextMemory, GrowsWithTokensNotWithText) {
 #endif
   constexpr size_t kBytes = 2000000;
   // MiB: little where words end, and where the text is one word what its tokens need.
-  const std::vector<std::pair<std::string, long>> texts{{"ﷺ", 24}, {"한글 ", 24}, {"é ", 24}, {"a\u0323 ", 24}, {"한글", 192}};
+  const std::vector<std::pair<std::string, long>> texts{
+      {"ﷺ", 24}, {"한글 ", 24}, {"é ", 24}, {"a\u0323 ", 24}, {"한글", 192}};
   for (const char* name : {"wordpiece_uncased", "unigram", "unigram_words", "bpe"}) {
     const auto tokenizer = load_tokenizer(fs::path(EXEUNT_TEST_DATA) / "text/cases" / name);
     for (const auto& [part, most] : texts) {

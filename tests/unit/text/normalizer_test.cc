@@ -102,6 +102,12 @@ TEST(Normalizer, NormalFormsMatchOracle) {
       {"NFC", "\u1E0B\u0323x", "\u1E0D\u0307x", {{0, 1}, {1, 2}, {2, 3}}},
       {"NFC", "\u1100\u1161\u11A8x", "\uAC01x", {{0, 1}, {3, 4}}},
       {"NFC", "\uAC00\u11A8x", "\uAC01x", {{0, 1}, {2, 3}}},
+      // Next to the leads, vowels and tails that make a syllable are others, which do not.
+      {"NFC", "\u1113\u1161x", "\u1113\u1161x", {{0, 1}, {1, 2}, {2, 3}}},
+      {"NFC", "\u1100\u1160x", "\u1100\u1160x", {{0, 1}, {1, 2}, {2, 3}}},
+      {"NFC", "\u1100\u1176x", "\u1100\u1176x", {{0, 1}, {1, 2}, {2, 3}}},
+      {"NFC", "\uAC00\u11A7x", "\uAC00\u11A7x", {{0, 1}, {1, 2}, {2, 3}}},
+      {"NFC", "\uAC00\u11C3x", "\uAC00\u11C3x", {{0, 1}, {1, 2}, {2, 3}}},
       {"NFC", "q\u0307\u0323x", "q\u0323\u0307x", {{0, 1}, {1, 2}, {2, 3}, {3, 4}}},
       {"NFC", "a\u030D\u0301x", "a\u030D\u0301x", {{0, 1}, {1, 2}, {2, 3}, {3, 4}}},  // U+030D is of the acute's class
       {"NFC", "a\u0344\u0301x", "\u00E4\u0301\u0301x", {{0, 1}, {1, 2}, {2, 3}, {3, 4}}},
