@@ -3,7 +3,7 @@
 
 #include "tests/fixtures/growth.h"
 #include "tests/fixtures/scratch.h"
-#include "tests/unit/serve/fake_engine.h"
+#include "tests/unit/serve/test_service.h"
 
 namespace exeunt::serve {
 namespace {
@@ -11,42 +11,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::Not;
-
-class TestService : public FakeContext {
- public:
-  explicit TestService(ServiceOptions options = {}, PolicySettings policies = {})
-      : service_(context(), std::move(policies), std::move(options)) {}
-  ~TestService() {
-    service_.end_shadows();  // they use the engine
-    end_engine();
-  }
-  TestService(const TestService&) = delete;
-  TestService& operator=(const TestService&) = delete;
-
-  HttpResponse ask(HttpRequest request) {
-    std::optional<HttpResponse> got;
-    service_.handle(std::move(request), [&](HttpResponse&& response) { got = std::move(response); });
-    EXPECT_TRUE(until([&] { return got.has_value(); }));
-    return got.value_or(HttpResponse{});
-  }
-  HttpResponse get(const std::string& path, HttpFields fields = {}) {
-    return ask({.method = "GET", .path = path, .fields = std::move(fields)});
-  }
-  HttpResponse post(const std::string& path, const std::string& body, HttpFields fields = {}) {
-    return ask({.method = "POST", .path = path, .fields = std::move(fields), .body = body});
-  }
-  Service& service() { return service_; }
-
- private:
-  Service service_;
-};
-
-std::string field_of(const HttpResponse& response, std::string_view name) {
-  for (const auto& [key, value] : response.fields) {
-    if (key == name) return value;
-  }
-  return {};
-}
 
 TEST(Service, AnswersEveryProtocol) {
   TestService server({}, certified());
@@ -359,111 +323,6 @@ TEST(Service, HealthFollowsCanary) {
     return server.service().healthy();
   }));
   EXPECT_EQ(server.get("/health").status, 200);
-}
-
-TEST(Service, AcceptsAllowedPolicies) {
-  TestService server({}, certified());
-  const auto layer = [&](const std::string& policy) {
-    const HttpResponse response = server.post("/predict", R"({"inputs":"e","exit":{"policy":")" + policy + R"("}})");
-    return response.status == 200 ? field_of(response, "x-exit-layer") : std::to_string(response.status);
-  };
-  EXPECT_EQ(layer("full"), "3");
-  EXPECT_EQ(layer("entropy:0.2"), "1");
-  EXPECT_EQ(layer("entropy:0.3"), "422");
-  PolicySettings wider = certified();
-  wider.allowed = "entropy:0..0.3";
-  TestService open({}, wider);
-  EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"policy":"entropy:0.3"}})").status, 200);
-  EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"policy":"full"}})").status, 422);
-  EXPECT_EQ(open.post("/predict", R"({"inputs":"e","exit":{"max_layers":1,"details":true}})").status, 200);
-}
-
-TEST(Service, ClaimsCertificateOnceWeightsAreHashed) {
-  PolicySettings settings = certified();
-  settings.hashed = false;
-  const auto info = [](TestService& server) { return Json::parse(server.get("/info").body); };
-  const auto loss = [](TestService& server) {
-    const std::string page = server.get("/metrics").body;
-    const size_t at = page.find("\nexeunt_certified_loss ");
-    return page.substr(at + 1, page.find('\n', at + 1) - at - 1);
-  };
-  TestService server({}, settings);
-  EXPECT_EQ(info(server)["certified"], false);
-  EXPECT_FALSE(info(server).contains("certificate"));
-  EXPECT_EQ(info(server)["model_sha"], nullptr);
-  EXPECT_EQ(loss(server), "exeunt_certified_loss 0");
-  EXPECT_EQ(server.get("/ready").status, 200);
-  server.service().weights_hashed("abc", "");
-  EXPECT_EQ(info(server)["certified"], true);
-  EXPECT_EQ(info(server)["certificate"]["max_drop"], 0.01);
-  EXPECT_EQ(info(server)["model_sha"], "abc");
-  EXPECT_EQ(loss(server), "exeunt_certified_loss 0.01");
-  EXPECT_THAT(server.log(), HasSubstr("weights hashed"));
-
-  TestService other({}, settings);
-  other.service().weights_hashed("", "model.safetensors: got SHA-256 1, want 2");
-  EXPECT_EQ(info(other)["certified"], false);
-  EXPECT_EQ(info(other)["model_sha"], nullptr);
-  EXPECT_EQ(info(other)["policy"], "full");
-  EXPECT_THAT(other.log(), HasSubstr("got SHA-256 1, want 2"));
-}
-
-// No certificate covers an answer that was taken before its policy would have given one.
-TEST(Service, MarksForcedExitsAsNotCovered) {
-  TestService server({}, certified());
-  const HttpResponse whole = server.post("/predict", R"({"inputs":"abc","exit":{"details":true}})");
-  EXPECT_EQ(field_of(whole, "x-promise"), "");
-  EXPECT_THAT(whole.body, testing::Not(HasSubstr("covered")));
-  const HttpResponse cut = server.post("/predict", R"({"inputs":"abc","exit":{"max_layers":1,"details":true}})");
-  EXPECT_EQ(field_of(cut, "x-promise"), "none (1 of 1 answers were cut short)");
-  EXPECT_THAT(cut.body, HasSubstr(R"("left_by":"max_layers","covered":false)"));
-}
-
-TEST(Service, StepsAlongCertifiedPointsUnderLoad) {
-  TestService server({.jobs = {.admission = {.requests = 4}}}, certified(0.02));
-  server.engine().hold(true);
-  for (int i = 0; i < 3; ++i) {
-    server.service().handle({.method = "POST", .path = "/predict", .body = R"({"inputs":"a"})"}, [](HttpResponse&&) {});
-  }
-  auto now = Clock::now();
-  for (int i = 0; i < 40; ++i) server.service().wake(now += 30ms);
-  EXPECT_EQ(Json::parse(server.get("/info").body)["policy"],
-            "entropy:0.2");  // 5 % would be the next, and is not allowed
-  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_load_level 1\n"));
-  server.engine().hold(false);
-  EXPECT_TRUE(server.until([&] { return server.service().in_flight() == 0; }));
-  for (int i = 0; i < 100; ++i) server.service().wake(now += 30ms);
-  EXPECT_EQ(Json::parse(server.get("/info").body)["policy"], "entropy:0.1");
-}
-
-TEST(Service, TightensOnAlarm) {
-  FakeReference reference;
-  ShadowOptions shadow{.share = 1, .tighten_on_alarm = true, .reference = reference.reference()};
-  shadow.reference.distinct = false;
-  TestService server({.shadow = shadow}, certified());
-  const auto metrics_have = [&](const char* line) {
-    return server.until([&] { return server.get("/metrics").body.find(line) != std::string::npos; });
-  };
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(server.post("/predict", R"({"inputs":"abc"})").status, 200);
-  EXPECT_TRUE(metrics_have("exeunt_shadow_texts_total{policy=\"entropy:0.1\"} 5\n"));
-  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_shadow_disagreements_total{policy=\"entropy:0.1\"} 0\n"));
-  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_risk_covered{policy=\"entropy:0.1\"} 1\n"));
-  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_shadow_processor_seconds_total 2.5\n"));
-  Json watched = Json::parse(server.get("/info").body)["watched"];
-  ASSERT_EQ(watched.size(), 1U);
-  EXPECT_EQ(watched[0]["policy"], "entropy:0.1");
-  EXPECT_EQ(watched[0]["certified"], 0.01);
-  EXPECT_EQ(watched[0]["texts"], 5);
-  EXPECT_EQ(watched[0]["covered"], true);
-  EXPECT_LT(watched[0]["upper_bound"].get<double>(), 1);
-  EXPECT_EQ(watched[0]["alarm"], false);
-  // Texts with a 'd' are answered otherwise at full depth.
-  for (int i = 0; i < 15; ++i) EXPECT_EQ(server.post("/predict", R"({"inputs":"dx"})").status, 200);
-  EXPECT_TRUE(metrics_have("exeunt_promise_alarm{policy=\"entropy:0.1\"} 1\n"));
-  EXPECT_THAT(server.log(), HasSubstr("no longer keeps its promise"));
-  EXPECT_EQ(field_of(server.post("/predict", R"({"inputs":"e"})"), "x-exit-layer"), "3");
-  EXPECT_EQ(Json::parse(server.get("/info").body)["certified"], false);
-  EXPECT_EQ(Json::parse(server.get("/info").body)["watched"][0]["alarm"], true);
 }
 
 TEST(Service, EchoesRequestIdAndTraceContext) {
