@@ -51,7 +51,8 @@ std::optional<OrderedJson> measured(const Measure& measure, const Evidence& evid
 }
 
 // The evidence at each exit, and why the text left.
-OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
+OrderedJson exit_json(const RenderInput& input, size_t nth) {
+  const Answer& answer = input.answers[nth];
   OrderedJson out;
   out["layer"] = answer.layer;
   out["layers_run"] = answer.layers_run;
@@ -60,6 +61,7 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   if (was_forced(answer.stop_reason)) out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
+  out["truncated_tokens"] = input.cut.empty() ? 0 : input.cut[nth];
   const RuleInfo& rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule);
   out["rule"] = rule.name;
   OrderedJson exits = OrderedJson::array();
@@ -89,8 +91,8 @@ OrderedJson exit_json(const RenderInput& input, const Answer& answer) {
   return out;
 }
 
-OrderedJson predictions(const RenderInput& input, const Answer& answer) {
-  const std::vector<float> scores = scores_of(answer, input.job.scoring);
+OrderedJson predictions(const RenderInput& input, size_t nth) {
+  const std::vector<float> scores = scores_of(input.answers[nth], input.job.scoring);
   std::vector<int> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(
@@ -101,25 +103,39 @@ OrderedJson predictions(const RenderInput& input, const Answer& answer) {
     out.push_back({{"score", short_double(scores[static_cast<size_t>(label)])}, {"label", input.model.label(label)}});
   }
   // In the best prediction, so that the list stays a list of predictions.
-  if (input.job.exit.details && !out.empty()) out[0]["exit"] = exit_json(input, answer);
+  if (input.job.exit.details && !out.empty()) out[0]["exit"] = exit_json(input, nth);
   return out;
 }
 
 OrderedJson ranks(const RenderInput& input) {
+  const bool documents = input.job.shape == Shape::rerank_documents;
   std::vector<float> scores;
   for (const Answer& answer : input.answers) scores.push_back(scores_of(answer, input.job.scoring).at(0));
   std::vector<size_t> order(scores.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  if (input.job.top) order.resize(std::min(order.size(), *input.job.top));
   OrderedJson out = OrderedJson::array();
   for (const size_t i : order) {
     OrderedJson row;
     row["index"] = i;
-    if (input.job.return_text) row["text"] = input.job.texts[i].text;
-    row["score"] = short_double(scores[i]);
-    if (input.job.exit.details) row["exit"] = exit_json(input, input.answers[i]);
+    if (input.job.return_text && !documents) row["text"] = input.job.texts[i].text;
+    row[documents ? "relevance_score" : "score"] = short_double(scores[i]);
+    if (input.job.return_text && documents) row["document"] = {{"text", input.job.texts[i].text}};
+    if (input.job.exit.details) row["exit"] = exit_json(input, i);
     out.push_back(std::move(row));
   }
+  return out;
+}
+
+OrderedJson ranked_documents(const RenderInput& input) {
+  int64_t tokens = 0;
+  for (const Answer& answer : input.answers) tokens += answer.tokens;
+  OrderedJson out;
+  out["id"] = fmt::format("rerank-{}", input.request_id);
+  out["model"] = input.model.name;
+  out["results"] = ranks(input);
+  out["usage"] = {{"total_tokens", tokens}};
   return out;
 }
 
@@ -134,7 +150,7 @@ OrderedJson classification(const RenderInput& input) {
     row["label"] = label_text(input.model, answer.logits);
     row["probs"] = numbers(scores);
     row["num_classes"] = scores.size();
-    if (input.job.exit.details) row["exit"] = exit_json(input, answer);
+    if (input.job.exit.details) row["exit"] = exit_json(input, i);
     data.push_back(std::move(row));
     tokens += answer.tokens;
   }
@@ -156,10 +172,11 @@ OrderedJson output_tensor(const std::string& name, const RenderInput& input) {
   const bool wide = name == "scores" || name == "logits";
   out["shape"] = wide ? std::vector<int64_t>{rows, input.model.outputs} : std::vector<int64_t>{rows};
   out["datatype"] = wide ? "FP32" : name == "exit_layer" ? "INT32" : "BYTES";
-  for (const Answer& answer : input.answers) {
+  for (size_t i = 0; i < input.answers.size(); ++i) {
+    const Answer& answer = input.answers[i];
     if (name == "label") data.push_back(label_text(input.model, answer.logits));
     if (name == "exit_layer") data.push_back(answer.layer);
-    if (name == "details") data.push_back(dumped(exit_json(input, answer)));
+    if (name == "details") data.push_back(dumped(exit_json(input, i)));
     if (!wide) continue;
     for (const float value : scores_of(answer, name == "logits" ? Scoring::logits : Scoring::native))
       data.push_back(short_double(value));
@@ -193,14 +210,16 @@ std::vector<float> scores_of(const Answer& answer, Scoring scoring) {
 std::string render(const RenderInput& input) {
   switch (input.job.shape) {
     case Shape::predict:
-      return dumped(predictions(input, input.answers[0]));
+      return dumped(predictions(input, 0));
     case Shape::predict_batch: {
       OrderedJson out = OrderedJson::array();
-      for (const Answer& answer : input.answers) out.push_back(predictions(input, answer));
+      for (size_t i = 0; i < input.answers.size(); ++i) out.push_back(predictions(input, i));
       return dumped(out);
     }
     case Shape::rerank:
       return dumped(ranks(input));
+    case Shape::rerank_documents:
+      return dumped(ranked_documents(input));
     case Shape::classify:
       return dumped(classification(input));
     case Shape::infer:
@@ -215,11 +234,15 @@ int64_t milliseconds(Clock::duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
+double fine_milliseconds(Clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
 // The names of text-embeddings-inference; times in milliseconds, of the slowest text.
 void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, HttpFields& out) {
   Clock::duration queue{}, tokenizing{}, inference{};
   int64_t tokens = 0, saved = 0;
-  size_t characters = 0;
+  size_t characters = 0, truncated = 0;
   std::vector<int> layers;
   for (size_t i = 0; i < request.outcomes.size(); ++i) {
     const TextOutcome& outcome = request.outcomes[i];
@@ -227,6 +250,7 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
     tokenizing = std::max(tokenizing, outcome.tokenized - outcome.started);
     inference = std::max(inference, outcome.done - outcome.tokenized);
     tokens += outcome.answer.tokens;
+    truncated += outcome.cut;
     saved += model.layers - outcome.answer.layers_run;
     layers.push_back(outcome.answer.layer);
     const auto [text, pair] = request.job.parts(i);
@@ -243,8 +267,11 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   out.emplace_back("x-tokenization-time", fmt::format("{}", milliseconds(tokenizing)));
   out.emplace_back("x-queue-time", fmt::format("{}", milliseconds(queue)));
   out.emplace_back("x-inference-time", fmt::format("{}", milliseconds(inference)));
+  // The same finer, as browsers read it: a small model takes less than a millisecond.
+  out.emplace_back("server-timing", fmt::format("compute;dur={:.3f}", fine_milliseconds(tokenizing + inference)));
   out.emplace_back("x-exit-layer", fmt::format("{}", fmt::join(layers, ",")));
   out.emplace_back("x-layers-saved", fmt::format("{}", saved));
+  if (truncated > 0) out.emplace_back("x-truncated-tokens", fmt::format("{}", truncated));
   const auto cut = std::ranges::count_if(
       request.outcomes, [](const TextOutcome& outcome) { return was_forced(outcome.answer.stop_reason); });
   if (cut > 0)
@@ -287,16 +314,27 @@ Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const 
   return out;
 }
 
+size_t count_cut_tokens(const Job& job, size_t nth, const Encoding& kept, const Tokenizer& tokenizer) {
+  const auto [first, pair] = job.parts(nth);
+  const int most = static_cast<int>(kept.ids.size()) + kMaxCountedTokens;
+  return tokenizer.encode(first, pair, {.max_length = most}).ids.size() - kept.ids.size();
+}
+
 HttpResponse compose(const ActiveRequest& request, const ModelFacts& model, const std::string& compute) {
   if (const auto failure = failure_of(request)) return refusal_response(*failure, request.info.id);
   std::vector<Answer> answers;
-  for (const TextOutcome& outcome : request.outcomes) answers.push_back(outcome.answer);
+  std::vector<size_t> cut;
+  for (const TextOutcome& outcome : request.outcomes) {
+    answers.push_back(outcome.answer);
+    cut.push_back(outcome.cut);
+  }
   HttpResponse response;
   response.body = render({.job = request.job,
                           .model = model,
                           .answers = answers,
                           .policy = request.policy.get(),
-                          .request_id = request.info.id});
+                          .request_id = request.info.id,
+                          .cut = cut});
   response.fields.emplace_back("x-compute-type", compute);
   if (request.policy) response.fields.emplace_back("x-exit-policy", str(request.policy->spec));
   add_compute_fields(request, model, response.fields);

@@ -31,6 +31,7 @@ struct RequestInfo {
 struct TextOutcome {
   Answer answer = {};
   std::optional<Refusal> refusal = {};  // the text cannot be run
+  size_t cut = 0;                       // tokens beyond the model's limit
   Clock::time_point started = {}, tokenized = {}, done = {};
 };
 
@@ -57,6 +58,10 @@ struct ActiveRequest {
 
 // The tokens of one text; a Refusal for one that is too long and may not be truncated. Runs on a thread of the engine.
 [[nodiscard]] Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const Tokenizer& tokenizer);
+// How many tokens of a text that was truncated are not in `kept`, up to kMaxCountedTokens: counting them takes the time
+// of tokenizing them.
+inline constexpr int kMaxCountedTokens = 1 << 16;
+[[nodiscard]] size_t count_cut_tokens(const Job& job, size_t nth, const Encoding& kept, const Tokenizer& tokenizer);
 
 // From the engine's answers to the body of a response, in the form that its protocol has.
 struct RenderInput {
@@ -65,6 +70,7 @@ struct RenderInput {
   std::span<const Answer> answers;      // one per text, each of which reached an exit
   const BoundPolicy* policy = nullptr;  // null: full depth
   std::string_view request_id = {};
+  std::span<const size_t> cut = {};  // tokens truncated, one number per text; empty: none
 };
 
 [[nodiscard]] std::string render(const RenderInput& input);

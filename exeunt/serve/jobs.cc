@@ -161,6 +161,7 @@ Encoding Jobs::encode(ActiveRequest& request, size_t nth) const {
   try {
     if (outcome.started >= request.deadline) throw deadline_passed();
     Encoding text = encode_text(request.job, nth, parts_.context.model, *parts_.context.runner.tokenizer);
+    if (text.truncated) outcome.cut = count_cut_tokens(request.job, nth, text, *parts_.context.runner.tokenizer);
     outcome.tokenized = Clock::now();
     return text;
   } catch (const Refusal& refusal) {
@@ -243,12 +244,20 @@ void Jobs::count_texts(const ActiveRequest& request) {
     ++metrics.texts;
     ++metrics.exits[outcome.answer.layer];
     metrics.tokens += static_cast<uint64_t>(outcome.answer.tokens);
+    if (outcome.cut > 0 && metrics.truncated_texts++ == 0) warn_of_truncation();
     metrics.layers_run += static_cast<uint64_t>(outcome.answer.layers_run);
     metrics.layers_full += static_cast<uint64_t>(parts_.context.model.layers);
     metrics.queue.add(seconds(outcome.started - request.info.begun));
     metrics.tokenization.add(seconds(outcome.tokenized - outcome.started));
     metrics.inference.add(seconds(outcome.done - outcome.tokenized));
   }
+}
+
+// Once: what clients send is not the operator's to change, and the metric counts the others.
+void Jobs::warn_of_truncation() {
+  parts_.context.log({.level = "warn",
+                      .message = "a text was truncated; others are counted in exeunt_truncated_texts_total",
+                      .fields = {{"max_tokens", fmt::format("{}", parts_.context.model.max_tokens)}}});
 }
 
 Refusal Jobs::overloaded(std::string_view of) {

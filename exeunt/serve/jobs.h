@@ -77,6 +77,7 @@ class Jobs {
   void answer(ActiveRequest& request, HttpResponse&& response);
   void log_failures(const ActiveRequest& request);
   void count_texts(const ActiveRequest& request);
+  void warn_of_truncation();
 
   Parts parts_;
   JobOptions options_;

@@ -86,7 +86,7 @@ void refuse_pairs(const JobRules& rules, std::string_view two_texts) {
 // to give as scores, and "exit".
 void read_options(JsonObject& fields, const JobRules& rules, Job& job) {
   // A value that has a known range is answered as it is; one without is a reranker's logit, and its sigmoid the score.
-  if (rules.model.range && job.shape != Shape::rerank) job.scoring = Scoring::logits;
+  if (rules.model.range && !job.query) job.scoring = Scoring::logits;
   job.truncate = fields.boolean_or("truncate", rules.auto_truncate);
   if (const Json* direction = fields.find("truncation_direction")) {
     if (*direction != "Left" && *direction != "Right") {
@@ -176,18 +176,39 @@ Scoring scoring_named(const Json& name) {
                             glimpse(name)));
 }
 
+// How many results are given.
+void read_top(JsonObject& fields, std::string_view name, Job& job) {
+  const Json* top = fields.find(name);
+  if (top == nullptr) return;
+  if (!top->is_number_integer() || *top < 1) fields.fail(name, glimpse(*top), "a number from 1");
+  job.top = top->get<size_t>();
+}
+
 void read_parameters(const Json& value, Job& job) {
   if (value.is_null()) return;
   JsonObject fields(value, "parameters");
   if (fields.has("candidate_labels"))
     throw invalid("parameters: field 'candidate_labels': the model has labels of its own, want none",
                   "for zero-shot labels, send pairs of the text and a hypothesis to a model of entailment");
-  if (const Json* top = fields.find("top_k")) {
-    if (!top->is_number_integer() || *top < 1) fields.fail("top_k", glimpse(*top), "a number from 1");
-    job.top = top->get<size_t>();
-  }
+  read_top(fields, "top_k", job);
   if (const Json* name = fields.find("function_to_apply")) job.scoring = scoring_named(*name);
   job.unknown_fields += fields.unread();
+}
+
+// 404 for a model of another name; none need be named.
+void check_model(JsonObject& fields, const JobRules& rules) {
+  fields.ignore("model");
+  if (fields.has("model") && fields.string("model") != rules.model.name) {
+    throw Refusal(404, ErrorType::validation, "unknown model", fmt::format("the model is '{}'", rules.model.name));
+  }
+}
+
+// 424 for a model that gives more than one number.
+void check_reranker(const JobRules& rules) {
+  if (rules.model.outputs == 1) return;
+  throw Refusal(424, ErrorType::backend,
+                fmt::format("model is not a re-ranker: it has {} outputs, want 1", rules.model.outputs),
+                "use /predict");
 }
 
 // The query is tokenized once for every text.
@@ -198,6 +219,30 @@ void check_pairs(const Job& job) {
                 fmt::format("a query of {} bytes for {} texts: their product is more than {} bytes", job.query->size(),
                             job.texts.size(), kMaxQueries),
                 "shorten the query, or send fewer texts at once");
+}
+
+// The query and the texts to rank, which come from `field`.
+void read_ranked(JsonObject& fields, std::vector<std::string>&& texts, const char* field, const JobRules& rules,
+                 Job& job) {
+  job.query = fields.string("query");
+  check_text(*job.query, "query");
+  check_batch(texts.size(), rules);
+  add_texts(std::move(texts), field, job);
+  check_pairs(job);
+  read_options(fields, rules, job);
+}
+
+// Strings, or objects with a text; what else these have is not ranked.
+std::vector<std::string> document_texts(JsonObject& fields) {
+  std::vector<std::string> out;
+  const Json& documents = fields.get("documents");
+  if (!documents.is_array()) fields.fail("documents", glimpse(documents), "a list of strings or of {\"text\": string}");
+  for (size_t i = 0; i < documents.size(); ++i) {
+    const Json& one = documents[i];
+    out.push_back(one.is_string() ? one.get<std::string>()
+                                  : JsonObject(one, fmt::format("documents[{}]", i)).string("text"));
+  }
+  return out;
 }
 
 }  // namespace
@@ -235,22 +280,27 @@ Job parse_text_classification(const Json& body, const JobRules& rules) {
 
 Job parse_rerank(const Json& body, const JobRules& rules) {
   return refuse_errors([&] {
-    if (rules.model.outputs != 1) {
-      throw Refusal(424, ErrorType::backend,
-                    fmt::format("model is not a re-ranker: it has {} outputs, want 1", rules.model.outputs),
-                    "use /predict");
-    }
+    check_reranker(rules);
     JsonObject fields(body, "body");
     Job job;
     job.shape = Shape::rerank;
-    job.query = fields.string("query");
-    check_text(*job.query, "query");
-    std::vector<std::string> texts = fields.strings("texts");
-    check_batch(texts.size(), rules);
-    add_texts(std::move(texts), "texts", job);
-    check_pairs(job);
-    read_options(fields, rules, job);
+    read_ranked(fields, fields.strings("texts"), "texts", rules, job);
     job.return_text = fields.boolean_or("return_text", false);
+    job.unknown_fields = fields.unread();
+    return job;
+  });
+}
+
+Job parse_rerank_documents(const Json& body, const JobRules& rules) {
+  return refuse_errors([&] {
+    check_reranker(rules);
+    JsonObject fields(body, "body");
+    Job job;
+    job.shape = Shape::rerank_documents;
+    check_model(fields, rules);
+    read_ranked(fields, document_texts(fields), "documents", rules, job);
+    read_top(fields, "top_n", job);
+    job.return_text = fields.boolean_or("return_documents", false);
     job.unknown_fields = fields.unread();
     return job;
   });
@@ -262,10 +312,8 @@ Job parse_classify(const Json& body, const JobRules& rules) {
     Job job;
     job.shape = Shape::classify;
     job.truncate = rules.auto_truncate;
-    for (const char* name : {"model", "user"}) fields.ignore(name);
-    if (fields.has("model") && fields.string("model") != rules.model.name) {
-      throw Refusal(404, ErrorType::validation, "unknown model", fmt::format("the model is '{}'", rules.model.name));
-    }
+    fields.ignore("user");
+    check_model(fields, rules);
     const Json& input = fields.get("input");
     std::vector<std::string> texts =
         input.is_string() ? std::vector{input.get<std::string>()} : fields.strings("input");

@@ -43,7 +43,7 @@ struct ExitOptions {
   bool details = false;
 };
 
-enum class Shape { predict, predict_batch, rerank, classify, infer };
+enum class Shape { predict, predict_batch, rerank, rerank_documents, classify, infer };
 
 // What is given as the score of a label.
 enum class Scoring {
@@ -61,7 +61,7 @@ struct Job {
   bool truncate = true;
   bool truncate_left = false;
   Scoring scoring = Scoring::native;
-  std::optional<size_t> top = {};         // predict: how many labels of a text are given; none: all
+  std::optional<size_t> top = {};         // how many labels of a text, or of the texts ranked, are given; none: all
   bool return_text = false;               // rerank
   std::optional<std::string> id = {};     // infer
   std::vector<std::string> outputs = {};  // infer: the requested names
@@ -98,6 +98,10 @@ using ParseJob = Job (*)(const Json& body, const JobRules& rules);
 // text-embeddings-inference, /rerank: {"query": "q", "texts": ["a", "b"], "truncate", "truncation_direction",
 // "raw_scores", "return_text", "exit"}; 424 for a model with more than one output.
 [[nodiscard]] Job parse_rerank(const Json& body, const JobRules& rules);
+
+// Cohere, Jina and vLLM, /v1/rerank and /v2/rerank: {"model": "m", "query": "q", "documents": ["a", {"text": "b"}],
+// "top_n", "return_documents"}, with the other fields of /rerank; 404 for a model of another name.
+[[nodiscard]] Job parse_rerank_documents(const Json& body, const JobRules& rules);
 
 // vLLM, /classify: {"model": "m", "input": "a" | ["a", "b"], "exit"}; 404 for a model of another name.
 [[nodiscard]] Job parse_classify(const Json& body, const JobRules& rules);

@@ -65,6 +65,8 @@ void write_exits(Page& page, const Metrics& m) {
   page.single("texts_total", "counter", "Texts answered.", m.texts);
   page.single("failed_texts_total", "counter", "Texts on which inference failed.", m.failed_texts);
   page.single("tokens_total", "counter", "Tokens of the texts answered.", m.tokens);
+  page.single("truncated_texts_total", "counter", "Texts answered with tokens cut off at the model's limit.",
+              m.truncated_texts);
   page.family("exits_total", "counter", "Texts answered, by exit layer.");
   for (const auto& [layer, count] : m.exits) page.row("exits_total", fmt::format("layer=\"{}\"", layer), count);
   page.single("layers_run_total", "counter", "Layers run.", m.layers_run);

@@ -84,7 +84,7 @@ struct Metrics {
   std::map<int, uint64_t> responses = {};                      // by status
   std::map<std::string, uint64_t, std::less<>> rejected = {};  // by reason
   std::map<int, uint64_t> exits = {};                          // by layer
-  uint64_t texts = 0, layers_run = 0, layers_full = 0, tokens = 0;
+  uint64_t texts = 0, layers_run = 0, layers_full = 0, tokens = 0, truncated_texts = 0;
   uint64_t unknown_fields = 0, abandoned = 0, failed_texts = 0, interruptions = 0;
   uint64_t connections = 0, connections_refused = 0;
   size_t connections_open = 0;

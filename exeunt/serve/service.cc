@@ -232,13 +232,16 @@ Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
                        {"access-control-max-age", "600"}};
     return response;
   }
-  if (request.path == "/v2" || request.path.starts_with("/v2/")) return route_oip(request, incoming);
+  const bool oip = request.path == "/v2" || request.path.starts_with("/v2/");
+  if (oip && request.path != "/v2/rerank") return route_oip(request, incoming);
 
   const bool get = request.method == "GET" || request.method == "HEAD", post = request.method == "POST";
-  constexpr std::array<std::pair<std::string_view, ParseJob>, 5> posts = {{{"/predict", parse_predict},
+  constexpr std::array<std::pair<std::string_view, ParseJob>, 7> posts = {{{"/predict", parse_predict},
                                                                            {"/", parse_text_classification},
                                                                            {"/invocations", parse_predict},
                                                                            {"/rerank", parse_rerank},
+                                                                           {"/v1/rerank", parse_rerank_documents},
+                                                                           {"/v2/rerank", parse_rerank_documents},
                                                                            {"/classify", parse_classify}}};
   const auto known = std::ranges::find_if(posts, [&](const auto& p) { return p.first == request.path; });
   if (post && known != posts.end()) {

@@ -178,6 +178,10 @@ test("both ways are timed when warm, and the page says what was compared", async
   await classify(page, "A great film");
   assert.deepEqual(asked, ["", "full", ...Array.from({ length: 5 }, () => ["", "full"]).flat()]);
   assert.match(await page.textContent("#compared"), /this text by entropy:0\.45 and at full depth, the median of 5 requests each/);
+  const times = await page.evaluate(() => [...document.querySelectorAll("#cards .card")]
+    .filter((card) => card.textContent.includes("server time")).map((card) => parseFloat(card.textContent)));
+  assert.equal(times.length, 2);
+  assert.ok(times.every((ms) => ms > 0), "the server's own times: " + times);
   await page.uncheck("#compare");
   await classify(page, "A great film");
   assert.equal(asked.length, 13);

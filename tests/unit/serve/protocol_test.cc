@@ -287,6 +287,46 @@ TEST(Predict, DetailsOfSkippedExitsUseScoreTemperature) {
   EXPECT_NEAR(seen["probabilities"][1].get<double>(), seen["confidence"].get<double>(), 1e-6);
 }
 
+// The request and the answer that Cohere's, Jina's and vLLM's documents show.
+TEST(Rerank, RanksDocuments) {
+  const ModelFacts model = one_output();
+  Job job = parsed(parse_rerank_documents,
+                   R"({"model":"m","query":"q","documents":["a",{"text":"b","title":"t"},"c"],"top_n":2})", model);
+  EXPECT_EQ(job.parts(1), std::pair(std::string_view("q"), std::optional<std::string_view>("b")));
+  const std::vector<Answer> answers{answer({0}, {}), answer({40}, {}), answer({-40}, {})};
+  EXPECT_EQ(rendered(job, answers, model),
+            R"({"id":"rerank-r1","model":"m","results":[{"index":1,"relevance_score":1.0},)"
+            R"({"index":0,"relevance_score":0.5}],"usage":{"total_tokens":12}})");
+  job =
+      parsed(parse_rerank_documents, R"({"query":"q","documents":["a"],"top_n":null,"return_documents":true})", model);
+  EXPECT_EQ(Json::parse(rendered(job, {answers[0]}, model))["results"][0]["document"], Json({{"text", "a"}}));
+  EXPECT_EQ(refused(parse_rerank_documents, R"({"query":"q","documents":["a"]})").first, 424);
+  EXPECT_EQ(refused(parse_rerank_documents, R"({"model":"other","query":"q","documents":["a"]})", model).first, 404);
+  EXPECT_EQ(refused(parse_rerank_documents, R"({"query":"q","documents":[]})", model).first, 400);
+  EXPECT_EQ(refused(parse_rerank_documents, R"({"query":"q","documents":["a",""]})", model).first, 400);
+  for (const char* body :
+       {R"({"query":"q","documents":"a"})", R"({"query":"q","documents":[1]})", R"({"query":"q","texts":["a"]})",
+        R"({"query":"q","documents":[{"title":"a"}]})", R"({"query":"q","documents":["a"],"top_n":0})"}) {
+    EXPECT_EQ(refused(parse_rerank_documents, body, model).first, 422) << body;
+  }
+}
+
+// 3.5 of a model of 0 to 5 is its answer; the logit of a reranker has no range, and its sigmoid is the score.
+TEST(Predict, RegressionWithKnownRangeAnswersWithValue) {
+  ModelFacts model = one_output();
+  const auto score = [&](Parse parse, const char* body) {
+    return Json::parse(rendered(parsed(parse, body, model), {answer({3.5F}, {})}, model)).flatten();
+  };
+  const double sigmoid = 1 / (1 + std::exp(-3.5));
+  EXPECT_NEAR(score(parse_predict, R"({"inputs":"a"})")["/0/score"].get<double>(), sigmoid, 1e-6);
+  model.range = {0, 5};
+  EXPECT_EQ(score(parse_predict, R"({"inputs":"a"})")["/0/score"], 3.5);
+  EXPECT_EQ(score(parse_text_classification, R"({"inputs":"a"})")["/0/0/score"], 3.5);
+  const char* applied = R"({"inputs":"a","parameters":{"function_to_apply":"sigmoid"}})";
+  EXPECT_NEAR(score(parse_text_classification, applied)["/0/0/score"].get<double>(), sigmoid, 1e-6);
+  EXPECT_NEAR(score(parse_rerank, R"({"query":"q","texts":["a"]})")["/0/score"].get<double>(), sigmoid, 1e-6);
+}
+
 TEST(Rerank, RanksPairsByScore) {
   const ModelFacts model = one_output();
   Job job =

@@ -33,6 +33,10 @@ TEST(Service, AnswersEveryProtocol) {
                       .body);
   EXPECT_EQ(infer["outputs"][3]["data"][0], 1);
   EXPECT_EQ(server.post("/rerank", R"({"query":"a","texts":["b"]})").status, 424);
+  for (const char* path : {"/v1/rerank", "/v2/rerank"}) {
+    EXPECT_EQ(server.post(path, R"({"query":"a","documents":["b"]})").status, 424);
+    EXPECT_EQ(server.get(path).status, 405);
+  }
   EXPECT_EQ(server.get("/v2").status, 200);
   EXPECT_EQ(Json::parse(server.get("/v2/models/fake").body)["platform"], "exeunt");
   const Json models = Json::parse(server.get("/v1/models").body);
@@ -151,6 +155,33 @@ TEST(Service, TruncatesLongTextsAtRequestedEnd) {
   EXPECT_EQ(
       field_of(early.post("/predict", R"({"inputs":")" + text + R"(","truncation_direction":"Left"})"), "x-exit-layer"),
       "1");
+}
+
+TEST(Service, ReportsHowManyTokensWereTruncated) {
+  TestService server;
+  const std::string longer(100, 'a');  // 62 bytes fit between the special tokens
+  EXPECT_EQ(field_of(server.post("/predict", R"({"inputs":"ab"})"), "x-truncated-tokens"), "");
+  EXPECT_THAT(server.log(), Not(HasSubstr("truncated")));
+  const HttpResponse batch =
+      server.post("/predict", R"({"inputs":[["ab"],[")" + longer + R"("]],"exit":{"details":true}})");
+  EXPECT_EQ(field_of(batch, "x-truncated-tokens"), "38");
+  EXPECT_EQ(Json::parse(batch.body)[0][0]["exit"]["truncated_tokens"], 0);
+  EXPECT_EQ(Json::parse(batch.body)[1][0]["exit"]["truncated_tokens"], 38);
+  const HttpResponse left = server.post("/predict", R"({"inputs":")" + longer + R"(","truncation_direction":"Left"})");
+  EXPECT_EQ(field_of(left, "x-truncated-tokens"), "38");
+  // A text that is much longer is not counted to its end.
+  const std::string endless(100'000, 'a');
+  EXPECT_EQ(field_of(server.post("/predict", R"({"inputs":")" + endless + R"("})"), "x-truncated-tokens"), "65536");
+  EXPECT_THAT(server.get("/metrics").body, HasSubstr("exeunt_truncated_texts_total 3\n"));
+  const size_t warned = server.log().find("a text was truncated");
+  ASSERT_NE(warned, std::string::npos);
+  EXPECT_EQ(server.log().find("a text was truncated", warned + 1), std::string::npos) << "once is enough";
+}
+
+TEST(Service, ReportsComputeTimeToBrowsers) {
+  TestService server;
+  EXPECT_THAT(field_of(server.post("/predict", R"({"inputs":"ab"})"), "server-timing"),
+              testing::MatchesRegex("compute;dur=[0-9]+\\.[0-9][0-9][0-9]"));
 }
 
 TEST(Service, ShedsLoadOverLimitsAndCountsIt) {
