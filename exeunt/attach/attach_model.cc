@@ -7,11 +7,13 @@
 #include <memory>
 #include <tuple>
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/sha256.h"
 #include "exeunt/base/version.h"
 #include "exeunt/certify/calibrate_model.h"
 #include "exeunt/certify/certify_model.h"
@@ -48,6 +50,7 @@ constexpr const char* kAttachFile = "attach.json";
 struct AttachRecord {
   std::string format = "exeunt.attach/1";
   std::string weights = {};  // of the finished model
+  std::string family = {};
   std::string texts = {};
   int64_t rows = 0, learned = 0, chosen = 0, certified = 0, reported = 0;
   int max_length = 0, texts_per_row = 1;
@@ -59,6 +62,8 @@ struct AttachRecord {
   static void fields(Self& self, Visit&& visit) {
     visit(Field{"format", "`exeunt.attach/1`"}, self.format);
     visit(Field{"weights", "SHA-256 of the finished model's weights, as model.safetensors has them"}, self.weights);
+    visit(Field{"family", "Models whose tries to certify are counted together: of the training data, else `weights`"},
+          self.family);
     visit(Field{"texts", "SHA-256 over the files of texts"}, self.texts);
     visit(Field{"rows", "Rows in these files"}, self.rows);
     visit(Field{"learned", "Distinct training texts"}, self.learned);
@@ -273,17 +278,7 @@ class AttachFlow {
     result_.max_length = options.max_length;
     learned_ = learned_in(source_.folder());
     const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, options.max_length, drawn_) : 0;
-    const double max_drop = job_.plan.max_drops.front();
-    const RiskLoss loss = default_loss(finished_.exits().problem);
-    const RiskTest test{.loss = loss,
-                        .method = loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr,
-                        .max_drop = max_drop,
-                        .delta = share_of_try(1) * job_.plan.delta / static_cast<double>(job_.plan.max_drops.size())};
-    const auto needed = static_cast<size_t>(rows_without_loss(test));
-    result_.parts = split_texts(drawn_.texts.size(), known, needed, max_drop, 1 - job_.plan.delta);
-    if (finished_.exits().problem == Problem::regression) {  // a reranker's order is that of all answers to a question
-      reorder(drawn_, whole_questions_last(drawn_.texts, known, result_.parts.report, job_.texts.seed));
-    }
+    choose_parts(known);
     if (known > 0) observer_.notice(fmt::format("{} texts were seen in training; excluded from certification", known));
     if (drawn_.truncated > 0) {
       observer_.notice(fmt::format(
@@ -299,6 +294,36 @@ class AttachFlow {
                                    options.limit, drawn_.bytes >> 20));
     }
     if (drawn_.blank > 0) observer_.notice(fmt::format("{} rows without a text were left out", drawn_.blank));
+  }
+
+  // The split, with as many texts to certify as this try on them takes, which is known before anything is learned.
+  void choose_parts(size_t known) {
+    family_ = path_exists(source_.folder() / "recipe.json") || path_exists(source_.folder() / kAttachFile)
+                  ? model_family(source_)
+                  : weights_sha256(finished_);
+    test_ = sha256_hex(fmt::format("attach {} {} {} {} {} {} {} {} {} {} {} {} {}", weights_sha256(finished_),
+                                   drawn_.sha256, job_.texts.seed, job_.texts.limit, result_.max_length, version(),
+                                   engine_traits(Device{}).name, kNumerics, job_.thresholds, job_.labelled.path,
+                                   job_.precision ? name_of(*job_.precision) : "", fields_json(heads()).dump(),
+                                   fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
+    const TriedIn in{.precision = std::string(job_.precision ? name_of(*job_.precision) : ""),
+                     .named = job_.precision.has_value(),
+                     .family = family_};
+    const double max_drop = job_.plan.max_drops.front();
+    const RiskLoss loss = default_loss(finished_.exits().problem);
+    const RiskMethod method = loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+    const double delta = job_.plan.delta / static_cast<double>(job_.plan.max_drops.size());
+    for (int tries = 0, next = 1; next > tries;) {
+      tries = next;
+      const auto needed = static_cast<size_t>(rows_without_loss({loss, method, max_drop, share_of_try(tries) * delta}));
+      result_.parts = split_texts(drawn_.texts.size(), known, needed, max_drop, 1 - job_.plan.delta, tries);
+      if (finished_.exits().problem == Problem::regression)  // a reranker's order is that of all answers to a question
+        reorder(drawn_, whole_questions_last(drawn_.texts, known, result_.parts.report, job_.texts.seed));
+      std::vector<uint64_t> hashes;
+      for (const Encoding& text : held_out().subspan(result_.parts.fit, result_.parts.certify))
+        hashes.push_back(row_hash_of(text.ids));
+      next = next_try(test_, hashes, in);
+    }
   }
 
   [[nodiscard]] HeadSettings heads() const {
@@ -361,6 +386,8 @@ class AttachFlow {
     std::tie(fp32_.report, fp32_.report_rows) = part(parts.fit + parts.certify, parts.report);
     fp32_.seed = job_.texts.seed;
     CalibrationPlan plan = job_.plan;
+    plan.family = family_;
+    plan.test = test_;
     if (result_.problem == Problem::regression) choose_range(plan);
     const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
@@ -419,6 +446,7 @@ class AttachFlow {
 
   [[nodiscard]] AttachRecord record() const {
     AttachRecord record{.weights = weights_sha256(finished_), .texts = drawn_.sha256, .rows = drawn_.rows};
+    record.family = family_;
     record.learned = static_cast<int64_t>(result_.parts.learn);
     record.chosen = static_cast<int64_t>(result_.parts.fit);
     record.certified = static_cast<int64_t>(result_.parts.certify);
@@ -466,6 +494,7 @@ class AttachFlow {
   Checkpoint source_, finished_;
   std::unique_ptr<const Tokenizer> tokenizer_ = {};
   Exceptions exceptions_ = {};
+  std::string family_ = {}, test_ = {};  // as CalibrationPlan has them
   DrawnTexts drawn_ = {};
   std::unique_ptr<const Checkpoint> model_ = {};
   CalibrationData fp32_ = {};                // the parts
@@ -475,7 +504,7 @@ class AttachFlow {
 
 }  // namespace
 
-AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence) {
+AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence, int tries) {
   const auto all = static_cast<double>(texts);
   const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
   const double least_share = std::min(kHeldOut * all, kEnough);
@@ -497,8 +526,9 @@ AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_dr
                                 static_cast<double>(kFewest) / (1 - kMostHeldOut));
   throw Error(
       Code::failure,
-      fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least",
-                  texts, 100 * max_drop, 100 * confidence, static_cast<size_t>(std::ceil(least))),
+      fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least{}",
+                  texts, 100 * max_drop, 100 * confidence, static_cast<size_t>(std::ceil(least)),
+                  tries > 1 ? fmt::format(", as try {} on some of them", tries) : ""),
       "bring more texts (--texts takes several files), or allow more with --max-drop");
 }
 

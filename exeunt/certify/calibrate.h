@@ -41,6 +41,8 @@ struct CalibrationPlan {
   // The reference is the model itself at full depth, which therefore loses nothing: it is the answer where nothing else
   // passes, even on rows that are too few for a test.
   bool or_full_depth = false;
+  std::string family = {};  // model_family(); empty = not known
+  std::string test = {};    // a digest of what makes the numbers that are tested; empty: of the numbers
   // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
   // counted: all of it.
   int tries = 0;

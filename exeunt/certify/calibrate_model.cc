@@ -330,6 +330,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   plan.range = range_for(options, measured, parts.fit, observer);
   plan.unit = unit_for(options, done.out, measured.trace.info);
   plan.group = groups_of(options, measured);
+  if (measured.model) plan.family = model_family(*measured.model);
   std::optional<TracedTexts> texts;
   std::optional<ModelCertifier> certifier;
   done.data = parts;
@@ -382,6 +383,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   if (certificate.range.size() == 2) plan.range = {certificate.range[0], certificate.range[1]};
   for (const PolicyPoint& point : entry.points) plan.max_drops.push_back(point.max_drop);
   plan.transfer = entry;
+  if (measured.model) plan.family = model_family(*measured.model);
   CalibrateOptions grouped = options;
   grouped.group = certificate.group_by;
   plan.group = groups_of(grouped, measured);

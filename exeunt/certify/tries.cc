@@ -19,6 +19,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/data/learned_rows.h"
+#include "exeunt/model/exeunt_folder.h"
 
 namespace exeunt {
 namespace {
@@ -91,6 +92,7 @@ struct Try {
 
 // Whether an earlier try shares its delta with a new one.
 bool share_delta(const TriedIn& earlier, const TriedIn& now) {
+  if (!earlier.family.empty() && !now.family.empty() && earlier.family != now.family) return false;
   const bool same = earlier.precision.empty() || now.precision.empty() || earlier.precision == now.precision;
   return same || (!earlier.named && !now.named);
 }
@@ -109,6 +111,7 @@ std::optional<Try> read_try(const fs::path& path) {
     const auto precision = set.metadata.find("precision"), named = set.metadata.find("named");
     if (precision != set.metadata.end()) made.in.precision = precision->second;
     made.in.named = named != set.metadata.end() && named->second == "true";
+    if (const auto family = set.metadata.find("family"); family != set.metadata.end()) made.in.family = family->second;
     made.rows.resize(static_cast<size_t>(rows->elements()));
     copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
     return made;
@@ -146,8 +149,10 @@ std::string digest_of(const ExitTrace& part) {
   return sha256_hex(all + sha256_hex(std::as_bytes(std::span(part.row_hash))));
 }
 
-// What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan.
+// What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan. Where the
+// plan names what makes these numbers, that, so that it is known before them.
 std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) {
+  if (!plan.test.empty()) return fmt::format("{} {} {}", plan.test, data.certify.info.precision, plan.or_full_depth);
   const ExitTrace& fit = data.fit;
   const ValueRange range = range_or_observed(plan.range, fit);
   const std::string text = fmt::format(
@@ -160,7 +165,55 @@ std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) 
   return sha256_hex(text);
 }
 
+// The earlier tries: which number a test has, or would have, and how many of other families used its rows. `begins`: a
+// test that begins like this counts as the same.
+struct Counted {
+  std::optional<int> known = {};  // the test has been counted before
+  int next = 1, others = 0;
+};
+
+Counted count_earlier(const fs::path& folder, std::string_view test, const std::vector<int64_t>& rows,
+                      const TriedIn& in, bool begins = false) {
+  Counted out;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
+    if (entry.path().extension() != kSuffix) continue;
+    keep_private(entry.path());
+    const std::optional<Try> earlier = read_try(entry.path());
+    if (earlier && (begins ? earlier->test.starts_with(test) : earlier->test == test))
+      out.known = std::min(earlier->number, out.known.value_or(earlier->number));
+    if (earlier && !share_a_row(rows, earlier->rows)) continue;
+    if (!earlier || share_delta(earlier->in, in)) ++out.next;
+    if (earlier && !in.family.empty() && !earlier->in.family.empty() && earlier->in.family != in.family) ++out.others;
+  }
+  return out;
+}
+
 }  // namespace
+
+std::string model_family(const Checkpoint& model) {
+  const auto text_in = [&](const char* file, std::initializer_list<const char*> path) {
+    if (model.folder().empty() || !path_exists(model.folder() / file)) return std::string();
+    Json value = read_json(ReadPath::in(model.folder(), file));
+    for (const char* name : path) value = value.is_object() ? value.value(name, Json()) : Json();
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  for (const std::string& known : {text_in("attach.json", {"family"}), text_in("recipe.json", {"run", "data"})})
+    if (!known.empty()) return known;
+  return weights_sha256(model);
+}
+
+int next_try(std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in) {
+  const fs::path folder = state_folder();
+  if (folder.empty() || !path_exists(folder / "tries")) return 1;
+  try {
+    const FolderLock lock(folder / "lock");
+    const Counted counted = count_earlier(folder, test, salted(row_hashes, salt_in(folder)), in, true);
+    return counted.known.value_or(counted.next);
+  } catch (const Error& error) {
+    if (error.code() != Code::resources) throw;
+    return 1;  // which is said when the try is counted
+  }
+}
 
 fs::path state_folder() {
   const char* state = std::getenv("XDG_STATE_HOME");
@@ -169,7 +222,8 @@ fs::path state_folder() {
   return home != nullptr && *home == '/' ? fs::path(home) / ".local/state/exeunt" : fs::path();
 }
 
-int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in) {
+int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in,
+              int* other_models) {
   std::error_code failed;
   fs::create_directories(folder / "tries", failed);
   if (failed) throw Error(Code::resources, fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
@@ -178,21 +232,18 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
   const FolderLock lock(folder / "lock");
   keep_private(folder / "lock");
   const std::vector<int64_t> rows = salted(row_hashes, salt_in(folder));
-  int number = 1;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
-    if (entry.path().extension() != kSuffix) continue;
-    keep_private(entry.path());
-    const std::optional<Try> earlier = read_try(entry.path());
-    if (earlier && earlier->test == test) return earlier->number;
-    if (!earlier || (share_delta(earlier->in, in) && share_a_row(rows, earlier->rows))) ++number;
-  }
+  const Counted counted = count_earlier(folder, test, rows, in);
+  if (other_models != nullptr) *other_models = counted.others;
+  if (counted.known) return *counted.known;
+  const int number = counted.next;
   const fs::path path = folder / "tries" / (sha256_hex(std::as_bytes(std::span(test))) + std::string(kSuffix));
   write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
                     {{"format", "exeunt.try/1"},
                      {"test", std::string(test)},
                      {"number", fmt::format("{}", number)},
                      {"precision", in.precision},
-                     {"named", in.named ? "true" : "false"}});
+                     {"named", in.named ? "true" : "false"},
+                     {"family", in.family}});
   keep_private(path);
   return number;
 }
@@ -207,9 +258,17 @@ void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observe
     return;
   }
   try {
+    int other_models = 0;
     plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify),
-                           {.precision = data.certify.info.precision, .named = precision_named});
+                           {.precision = data.certify.info.precision, .named = precision_named, .family = plan.family},
+                           &other_models);
     plan.tries_known = true;
+    if (other_models > 0)
+      observer.notice(
+          fmt::format("{} certificate{} of other models used some of these texts: each has a promise of its own, which "
+                      "is no ground "
+                      "to choose between the models",
+                      other_models, other_models == 1 ? "" : "s"));
   } catch (const Error& error) {
     if (error.code() != Code::resources) throw;
     observer.warn(fmt::format("tries on these texts cannot be counted: {}", error.what()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often rows have been used to certify something, counted across models in the user's state folder. Who tries many
-// times on the same rows and keeps the best result would break the promise; so each try gets a smaller share of delta
-// (share_of_try), and all of them together stay within it.
+// How often rows have been used to certify something, counted by model family in the user's state folder. Who tries
+// many times on the same rows and keeps the best result would break the promise; so each try gets a smaller share of
+// delta (share_of_try), and all of them together stay within it.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/eval/measure.h"
+#include "exeunt/model/checkpoint.h"
 
 namespace exeunt {
 
@@ -23,13 +24,23 @@ namespace exeunt {
 struct TriedIn {
   std::string precision = {};  // empty = not known
   bool named = false;          // by the user
+  // Models of other families have promises of their own: who certifies one does not choose it among the others by the
+  // same rows. Empty = not known, which may be any.
+  std::string family = {};
 };
+
+// Models between which certificates might choose: trained on the same data, else made from the same finished model.
+[[nodiscard]] std::string model_family(const Checkpoint& model);
 
 // Which try this is on rows with these hashes, from 1: one more than the earlier tries that used any of them. It is
 // written down before this returns. The same `test` (a digest of model, plan and split) is the same try, however often
-// it is repeated. Folder and files are the user's alone. Throws Error (resources) where the folder cannot be written.
+// it is repeated. `other_models` gets the number of tries of other families on these rows. Folder and files are the
+// user's alone. Throws Error (resources) where the folder cannot be written.
 [[nodiscard]] int count_try(const std::filesystem::path& folder, std::string_view test,
-                            std::span<const uint64_t> row_hashes, const TriedIn& in = {});
+                            std::span<const uint64_t> row_hashes, const TriedIn& in = {}, int* other_models = nullptr);
+
+// Which try a test would be whose digest begins with `test`. Nothing is written down; 1 where tries cannot be counted.
+[[nodiscard]] int next_try(std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in);
 
 // Counts the test of a plan on these parts in the user's state folder, in plan.tries. Where tries cannot be counted, a
 // warning says why; then it has the share of the first, and plan.tries_known is false. Rows that are too few for any

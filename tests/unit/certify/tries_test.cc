@@ -44,6 +44,34 @@ TEST(Tries, CountsTriesThatShareARowAcrossModels) {
   EXPECT_EQ(count_try(scratch.path(), "d", rows(0, 300)), 4);
 }
 
+TEST(Tries, ModelsOfOtherFamiliesHaveDeltasOfTheirOwn) {
+  const Scratch scratch;
+  const std::vector<uint64_t> rows = {1, 2, 3};
+  const auto tried = [&](const char* test, const char* family, int& others) {
+    return count_try(scratch.path(), test, rows, {.family = family}, &others);
+  };
+  int others = -1;
+  EXPECT_EQ(tried("a", "first", others), 1);
+  EXPECT_EQ(others, 0);
+  EXPECT_EQ(tried("b", "second", others), 1);
+  EXPECT_EQ(others, 1);
+  EXPECT_EQ(tried("c", "first", others), 2);
+  EXPECT_EQ(tried("d", "", others), 4) << "one whose family is not known may be of any";
+  EXPECT_EQ(tried("e", "second", others), 3);
+}
+
+TEST(Tries, NextTryIsKnownBeforeItIsCounted) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  const std::vector<uint64_t> rows = {1, 2, 3};
+  EXPECT_EQ(next_try("attach x", rows, {}), 1) << "without a folder";
+  EXPECT_EQ(count_try(state_folder(), "attach x int8 false", rows), 1);
+  EXPECT_EQ(next_try("attach x", rows, {}), 1) << "the same test again";
+  EXPECT_EQ(next_try("attach y", rows, {}), 2);
+  EXPECT_EQ(next_try("attach y", rows, {}), 2) << "nothing was written down";
+  EXPECT_EQ(next_try("attach y", std::vector<uint64_t>{9}, {}), 1);
+}
+
 TEST(Tries, RepeatedTestIsTheSameTry) {
   const Scratch scratch;
   EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10)), 1);
