@@ -59,10 +59,10 @@ TEST(NewRows, GivesNoNoticeIfAllRowsAreNew) {
 TEST(NewRows, RejectsTrainingData) {
   const Error most = error_of([] { (void)keep({{2, 2, 2, 2, 2, 2, 0, 0, 1, 0}}); });
   EXPECT_EQ(most.code(), Code::usage);
-  EXPECT_THAT(most.what(), HasSubstr("learned 6 of these 10 texts"));
+  EXPECT_THAT(most.what(), HasSubstr("trained on 6 of these 10 texts"));
   EXPECT_THAT(most.hint(), HasSubstr("--split dev"));
   const Error none_left = error_of([] { (void)keep({{2, 1, 1, 1, 1, 1, 1, 1, 1, 1}}, true); });
-  EXPECT_THAT(none_left.what(), HasSubstr("learned 1 of these 10 texts, and parts of 9 more"));
+  EXPECT_THAT(none_left.what(), HasSubstr("trained on 1 of these 10 texts, and parts of 9 more"));
   EXPECT_EQ(keep({{2, 2, 2, 2, 2, 0, 0, 0, 0, 0}}).traces[0].rows, 5U) << "half of them is not most";
 }
 
