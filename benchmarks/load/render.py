@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of lab/notebooks/reliability.md, from the records in benchmarks/results/serve.jsonl, one trial a line.
+"""The figures of lab/notebooks/reliability.md, and the table of attacks in docs/reliability.md, from the records in
+benchmarks/results/serve.jsonl, one trial a line.
 
     render.py                     writes them between the marks
     render.py --check             fails if the page does not hold them
@@ -15,7 +16,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / 'lab/notebooks/reliability.md'
+PROMISES = ROOT / 'docs/reliability.md'
 RECORDS = ROOT / 'benchmarks/results/serve.jsonl'
+# Of docs/reliability.md: what was promised and found broken, and the trial that holds it now.
+ATTACKS = [
+    ('Attackers without a key do not hurt others', 'attack-every-route'),
+    ('… nor by connections that only come and stay', 'attack-idle'),
+    ('… nor by TLS handshakes, whole ones', 'attack-tls-handshake'),
+    ('… nor by first messages of handshakes, whose senders leave', 'attack-tls-hello'),
+    ('A key comes before memory, on every route; uploads with a key are not pushed out', 'keyless'),
+    ('… beside connections that only come and stay', 'keyless-idle'),
+    ('… with TLS', 'keyless-tls'),
+    ('… beside TLS handshakes', 'keyless-tls-handshake'),
+    ('… beside first messages of handshakes', 'keyless-tls-hello'),
+]
 BEGIN, END = '<!-- figures: made by benchmarks/load/render.py -->', '<!-- end of figures -->'
 
 
@@ -53,7 +67,8 @@ def times_line(record):
     figures = record['figures']
     if 'generator_cpu_seconds_beside' not in figures:
         return ''
-    pairs = [(who, figures[f'{who}_cpu_seconds_alone'], figures[f'{who}_cpu_seconds_beside']) for who in ('generator', 'server')]
+    pairs = [(who.replace('_', ' '), figures[f'{who}_cpu_seconds_alone'], figures[f'{who}_cpu_seconds_beside'])
+             for who in ('generator', 'server', 'network_thread') if f'{who}_cpu_seconds_alone' in figures]
     text = '\nProcessor time: ' + '; '.join(f'{who} {alone:g} s alone, {beside:g} s beside attackers' for who, alone, beside in pairs) + '.\n'
     if 'turns' in figures:
         middle = ['{:g} to {:g}'.format(*figures[key]) for key in
@@ -141,17 +156,36 @@ def figures():
     return '\n'.join(parts)
 
 
+def attacks():
+    """A row for each figure that is promised against attackers: how it was measured, and of which commit."""
+    known, rows = {record['name']: record for record in records()}, []
+    for promise, name in ATTACKS:
+        record = known[name]
+        trial = record['command'].removeprefix('exeunt-load ').split(' -- ')[0]
+        for figure in record['promises']:
+            most = 'at_most' in figure
+            limit = ('≤ ' if most else '≥ ') + number(figure['at_most' if most else 'at_least'])
+            rows.append([promise, trial and f'`{trial}`', figure['figure'], number(figure['got']), limit, 'yes' if figure['kept'] else '**no**',
+                         record['commit'], others(record['machine'])])
+            promise = trial = ''
+    return table(['promise', 'trial', 'figure', 'measured', 'wanted', 'kept', 'commit', 'other work meanwhile'], rows) + '\n'
+
+
+def written(path, made):
+    """The page with what was made between its marks."""
+    page = path.read_text(encoding='utf-8')
+    return page[:page.index(BEGIN) + len(BEGIN)] + '\n' + made + page[page.index(END):]
+
+
 def main():
     if sys.argv[1:2] == ['--add']:
         return add(*sys.argv[2:])
-    page = DOCS.read_text()
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    made = page[:begin] + '\n' + figures() + page[end:]
-    if '--check' in sys.argv:
-        if made != page:
-            sys.exit('lab/notebooks/reliability.md: the figures are not those of benchmarks/results/serve.jsonl; run benchmarks/load/render.py')
-        return
-    DOCS.write_text(made)
+    for path, made in ((DOCS, figures()), (PROMISES, attacks())):
+        page = written(path, made)
+        if '--check' not in sys.argv:
+            path.write_text(page, encoding='utf-8')
+        elif page != path.read_text(encoding='utf-8'):
+            sys.exit(f'{path.relative_to(ROOT)}: the figures are not those of benchmarks/results/serve.jsonl; run benchmarks/load/render.py')
 
 
 if __name__ == '__main__':
