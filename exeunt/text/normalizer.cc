@@ -282,6 +282,15 @@ Sides sides_of(std::string_view before, std::string_view after) {
   return {.parted = parted, .space_before = left == ' ', .space_after = right == ' '};
 }
 
+// Nor must what precedes the character before a cut join it: a letter before a letter, or no white space before a
+// space.
+bool stands_alone(std::string_view before, std::string_view character) {
+  if (character != " ") return sides_of(before, character).parted && !before.ends_with(' ');
+  if (before.empty()) return false;
+  const std::string_view last = before.substr(last_code_point(before));
+  return !unicode::is_space(decode_utf8(last).code_point) && grapheme_bytes(std::string(last) + ' ') == last.size();
+}
+
 bool joins_spaces(const NormalizerStep& step) {
   const auto* replace = std::get_if<Replace>(&step);
   return (replace != nullptr && replace->pattern.find(' ') != std::string::npos) ||
@@ -360,9 +369,7 @@ size_t find_cut(const Normalizer& normalizer, std::string_view text, size_t at, 
   for (int tries = 0; tries < kTries && end > 0 && end < text.size(); ++tries) {
     const size_t before = last_code_point(text.substr(0, end));
     const std::string_view left = text.substr(before, end - before), right = text.substr(end);
-    // What precedes the character before the cut must not join it either.
-    const Sides sides = sides_of(text.substr(0, before), left);
-    if (sides.parted && !(sides.space_before && sides.space_after) &&
+    if (stands_alone(text.substr(0, before), left) &&
         can_cut(normalizer, left, right.substr(0, code_point_bytes(right)), cut))
       return end;
     end = before;
