@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <span>
 #include <string_view>
 
 #include "exeunt/base/error.h"
@@ -23,6 +24,9 @@ inline void encode_and_check(const Tokenizer& tokenizer, std::string_view text) 
   const Encoding cut = tokenizer.encode(text, text, {.max_length = 9, .special_tokens = false});
   check(cut.ids.size() <= 9, "no more tokens than asked for");
   check(cut.truncated == (2 * all.ids.size() > 9), "what is cut says so");
+  const Encoding end =
+      tokenizer.encode(text, std::nullopt, {.max_length = 9, .special_tokens = false, .keep_end = true});
+  check(std::ranges::equal(end.ids, std::span(all.ids).last(std::min<size_t>(9, all.ids.size()))), "the end is kept");
 }
 
 }  // namespace exeunt

@@ -78,6 +78,11 @@ def seeds():
     yield 'tokenizer_json', 'doubling', ('{"version":"1.0","normalizer":' + steps + ',"model":' + model + '}').encode()
     tokens = ','.join(f'{{"id":{i + 2},"content":"t{i}"}}' for i in range(40_000))
     yield 'tokenizer_json', 'added', ('{"version":"1.0","added_tokens":[' + tokens + '],"model":' + model + '}').encode()
+    nested = ','.join(f'{{"id":{i + 2},"content":"{"b" * (i + 2)}","special":true}}' for i in range(2_000))
+    yield 'tokenizer_json', 'nested', ('{"version":"1.0","added_tokens":[' + nested + '],"model":' + model + '}').encode()
+    pieces = ','.join(f'["{"a" * (i + 1)}",-1.5]' for i in range(1_000))
+    unigram = '{"type":"Unigram","unk_id":0,"vocab":[["?",0.0],' + pieces + ']}'
+    yield 'tokenizer_json', 'pieces', ('{"version":"1.0","normalizer":{"type":"NFKC"},"model":' + unigram + '}').encode()
     for name, item in JSON.items():
         for target in ('features', 'learned', 'trace'):
             yield target, name, safetensors('{"__metadata__":' + listed(item, 8 * MIB - 64) + '}')
@@ -106,6 +111,7 @@ def seeds():
     yield 'csv', 'quotes', b'"' * MIB
     yield 'csv', 'commas', b'text,label\n' + b',' * MIB
     yield 'tsv', 'tabs', b'\t' * MIB
+    yield 'wordpiece', 'ligatures', b'a\n\n' + '\uFDFA'.encode() * 20_000
     yield 'wordpiece', 'long', b'a\n' * 1000 + b'\n\n' + b'a' * (64 << 10)
 
 
