@@ -144,7 +144,7 @@ struct RecommendationText {
 [[nodiscard]] RecommendationText explained(const Recommendation& recommendation, std::span<const RunOnTrial> runs,
                                            const Goal& goal, Asker asker = Asker::recommend);
 
-// Keys of docs/choosing.md.
+// Keys of lab/docs/choosing.md.
 [[nodiscard]] OrderedJson recommendation_json(const Recommendation& recommendation, std::span<const RunOnTrial> runs,
                                               const Goal& goal);
 
