@@ -76,8 +76,10 @@ void add_calibrate(CommandLine& line) {
   verb->add_option(
       "--method", flags->method,
       "Risk bound: ltt-binomial (default for disagreement), ltt-hb, wsr (default otherwise) or crc (in expectation)");
-  verb->add_option("--unlabelled", flags->calibrate.unlabelled,
-                   "File of unlabelled texts, in addition to or instead of --data: disagreement needs no labels");
+  verb->add_option(
+      "--unlabelled", flags->calibrate.unlabelled,
+      "Unlabelled texts (lines, CSV, TSV or JSONL), in addition to or instead of --data: disagreement needs no "
+      "labels");
   CLI::Option* from_server =
       verb->add_option("--from-server", flags->calibrate.run.from_server,
                        "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels");

@@ -25,6 +25,10 @@ struct PredictFlags {
 AnswerForm form_for(const Common& common, const PredictFlags& flags) {
   if (common.json) return AnswerForm::jsonl;
   if (!flags.form.empty()) return *answer_form_named(flags.form);
+  if (!other_format_hint(flags.out).empty()) {
+    throw Error(Code::usage, fmt::format("--out {}: answers are written as .csv, .tsv or .jsonl", flags.out),
+                "or say which with --output-format");
+  }
   return answer_form_of(flags.out).value_or(AnswerForm::tsv);
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"
@@ -20,6 +21,26 @@ bool ends_line(char c) noexcept {
   return c == '\n' || c == '\r';
 }
 
+// "data.csv.gz" ends in .csv.
+std::string ending_of(const std::filesystem::path& path) {
+  return (path.extension() == ".gz" ? path.stem() : path).extension().string();
+}
+
+struct OtherFormat {
+  std::string_view endings, hint;
+};
+constexpr std::array kOtherFormats = {
+    OtherFormat{
+        ".json",
+        "write one object on each line, as JSONL: jq -c '.[] | if type == \"string\" then {text: .} else . end' "
+        "FILE > FILE.jsonl"},
+    OtherFormat{".xlsx .xls .xlsm .ods .numbers", "save the sheet as CSV"},
+    OtherFormat{".parquet .arrow .feather .orc .avro .pkl .pickle .npy .npz .db .sqlite",
+                "export it as JSONL, in pandas: frame.to_json('texts.jsonl', orient='records', lines=True)"},
+    OtherFormat{".zip .bz2 .xz .zst .7z .rar .tar .tgz", "unpack it; of packed files, .gz alone is read"},
+    OtherFormat{".pdf .doc .docx .odt .rtf .html .htm .xml .yaml .yml",
+                "export its texts as lines (.txt), CSV, TSV or JSONL"}};
+
 }  // namespace
 
 std::optional<DataFormat> data_format_named(std::string_view name) noexcept {
@@ -30,11 +51,30 @@ std::optional<DataFormat> data_format_named(std::string_view name) noexcept {
 }
 
 std::optional<DataFormat> format_of(const std::filesystem::path& path) {
-  const std::string ending = (path.extension() == ".gz" ? path.stem() : path).extension().string();
+  const std::string ending = ending_of(path);
   if (ending == ".csv") return DataFormat::csv;
   if (ending == ".tsv") return DataFormat::tsv;
   if (ending == ".jsonl" || ending == ".ndjson") return DataFormat::jsonl;
   return std::nullopt;
+}
+
+std::string_view other_format_hint(const std::filesystem::path& path) {
+  const std::string ending = lower(ending_of(path));
+  for (const auto& [endings, hint] : kOtherFormats) {
+    const std::vector<std::string_view> all = split(endings, ' ');
+    if (!ending.empty() && std::find(all.begin(), all.end(), ending) != all.end()) return hint;
+  }
+  return {};
+}
+
+DataFormat text_format_of(const std::filesystem::path& path) {
+  if (const std::string_view hint = other_format_hint(path); !hint.empty()) {
+    throw Error(
+        Code::usage,
+        fmt::format("{}: got extension '{}', want .csv, .tsv, .jsonl or lines of text", path.string(), ending_of(path)),
+        std::string(hint));
+  }
+  return format_of(path).value_or(DataFormat::lines);
 }
 
 void check_columns(const Row& row, const std::string& place, size_t wanted, DataFormat format) {

@@ -23,6 +23,11 @@ enum class DataFormat { lines, csv, tsv, jsonl };
 [[nodiscard]] std::optional<DataFormat> data_format_named(std::string_view name) noexcept;  // "text", "csv" …
 // By the ending, also before .gz; nothing for others than .csv, .tsv, .jsonl and .ndjson.
 [[nodiscard]] std::optional<DataFormat> format_of(const std::filesystem::path& path);
+// The same for texts without labels: files of other endings are plain lines. Throws Error (usage) for those of formats
+// that are not (other_format_hint).
+[[nodiscard]] DataFormat text_format_of(const std::filesystem::path& path);
+// Of a file that by its ending is JSON, a spreadsheet, an archive …: how to get rows from it. Empty for all others.
+[[nodiscard]] std::string_view other_format_hint(const std::filesystem::path& path);
 
 // No row of real data comes near these limits; a file that exceeds them is not what it claims to be.
 inline constexpr size_t kMaxRowBytes = size_t{1} << 26;

@@ -17,7 +17,7 @@ namespace exeunt {
 TextStream::TextStream(const std::string& path, TextColumns columns)
     : where_(path == "-" ? "standard input" : path),
       columns_(std::move(columns)),
-      form_(columns_.form ? *columns_.form : format_of(path).value_or(DataFormat::lines)) {
+      form_(columns_.form ? *columns_.form : text_format_of(path)) {
   descriptor_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw_bad_file(where_, Hint{"to classify a text itself, pass it with --text"}, "cannot open: {}",
@@ -92,6 +92,8 @@ void TextStream::take_fields(TextRow& out) {
 
 void TextStream::take_object(TextRow& out) {
   const Json object = parse_object(row_.fields[0], out.place);
+  if (keys_.empty())
+    for (const auto& item : object.items()) keys_.push_back(item.key());
   const auto text_of = [&](const std::string& name) {
     const Json& field = field_of(object, name, out.place);
     if (field.is_string()) return field.get<std::string>();

@@ -44,6 +44,8 @@ class TextStream {
   // The next row, or false at the end. Throws Error bad_file with line and column; an empty file is an error, too.
   [[nodiscard]] bool next(TextRow& row);
 
+  // Of the columns, or of the fields of the first object; after the first row.
+  [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_.empty() ? keys_ : names_; }
   [[nodiscard]] std::string sha256();  // of all bytes of the file; call once, after the end
   [[nodiscard]] int64_t bytes_read() const noexcept { return bytes_read_; }
   [[nodiscard]] std::optional<int64_t> size() const noexcept { return size_; }  // nothing: unknown (a pipe)
@@ -67,6 +69,7 @@ class TextStream {
   std::optional<RowStream> rows_ = {};
   Row row_ = {};
   std::vector<std::string> names_ = {};  // the header
+  std::vector<std::string> keys_ = {};   // of the first object
   size_t text_ = 0, pair_ = 0;
   std::vector<size_t> keep_ = {};  // columns
 };

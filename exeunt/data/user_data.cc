@@ -10,6 +10,7 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/data/gold_reader.h"
 #include "exeunt/data/rows.h"
+#include "exeunt/data/text_stream.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -30,6 +31,8 @@ class UserReader {
   void find_columns(const Row& header);
   void take_fields(const Row& row);
   void take_object(const Row& row);
+  void take_line(const Row& row);
+  void take_row(const Row& row);
   void take(Example example, int64_t line, const std::function<float()>& gold);
   void note_bad(const Error& error);
   void refuse_bad() const;
@@ -154,6 +157,18 @@ void UserReader::take_object(const Row& row) {
   });
 }
 
+void UserReader::take_line(const Row& row) {
+  check_utf8(row, where_, names_);
+  Example example;
+  example.text = row.fields[0];
+  take(std::move(example), row.line, [] { return kNoGold; });
+}
+
+void UserReader::take_row(const Row& row) {
+  if (format_ == DataFormat::lines) return take_line(row);
+  format_ == DataFormat::jsonl ? take_object(row) : take_fields(row);
+}
+
 // Without a callback, the first error is kept until the number of bad rows is known.
 void UserReader::note_bad(const Error& error) {
   ++out_.skipped;
@@ -193,10 +208,10 @@ void UserReader::add_table(Rows rows, const std::string& where, DataFormat forma
   where_ = where;
   format_ = format;
   names_.clear();
-  const bool objects = format == DataFormat::jsonl, empty = rows.empty();
+  const bool empty = rows.empty();
   Row row;
   const int64_t before = index_;
-  for (bool header = !objects; rows.next(row);) {
+  for (bool header = format == DataFormat::csv || format == DataFormat::tsv; rows.next(row);) {
     if (is_empty_line(row)) continue;
     if (header) {
       check_utf8(row, where_, names_);
@@ -205,7 +220,7 @@ void UserReader::add_table(Rows rows, const std::string& where, DataFormat forma
       continue;
     }
     try {
-      objects ? take_object(row) : take_fields(row);
+      take_row(row);
     } catch (const Error& error) {
       note_bad(error);
     }
@@ -249,11 +264,14 @@ uint64_t most_unpacked(size_t packed) {
   return std::min(kMaxDataBytes, kAlways + kTimes * packed);
 }
 
-DataFormat known_format(const fs::path& path) {
+// Rows without labels may be plain lines.
+DataFormat known_format(const fs::path& path, const UserColumns& columns) {
   if (const auto format = format_of(path)) return *format;
+  if (columns.label.empty() && columns.label_columns.empty() && columns.pair.empty()) return text_format_of(path);
   const std::string ending = path.extension().string();
+  const std::string_view hint = other_format_hint(path);
   throw Error(Code::usage, fmt::format("{}: got extension '{}', want .csv, .tsv or .jsonl", path.string(), ending),
-              "write one of these formats, or give the file the right extension");
+              hint.empty() ? "write one of these formats, or give the file the right extension" : std::string(hint));
 }
 
 }  // namespace
@@ -302,7 +320,7 @@ Dataset read_user_data(const std::string& name, const UserColumns& columns, cons
       reader.add_text(bytes, where, file.label);
       continue;
     }
-    const DataFormat format = columns.format ? *columns.format : known_format(file.path);
+    const DataFormat format = columns.format ? *columns.format : known_format(file.path, columns);
     if (file.path.extension() == ".gz") {
       const auto unpacked = unpacking(bytes, where, most_unpacked(bytes.size()));
       reader.add_table(RowStream(unpacked, where, format, columns.separator), where, format);
@@ -313,6 +331,23 @@ Dataset read_user_data(const std::string& name, const UserColumns& columns, cons
   Dataset out = reader.finish(name);
   out.sha256 = hash.hex();
   return out;
+}
+
+bool lacks_labels(const DataSource& source) {
+  const UserColumns& columns = source.columns;
+  if (!source.task.empty() || columns.label != UserColumns{}.label || !columns.label_columns.empty()) return false;
+  try {
+    const DataFile file = data_files(source.path).at(0);
+    if (!file.label.empty()) return false;
+    const DataFormat format = columns.format ? *columns.format : text_format_of(file.path);
+    TextStream rows(file.path.string(), {.form = format, .text = columns.text, .separator = columns.separator});
+    TextRow first;
+    if (format == DataFormat::lines || !rows.next(first)) return format == DataFormat::lines;
+    const std::vector<std::string>& names = rows.names();
+    return std::find(names.begin(), names.end(), columns.label) == names.end() && nearest(columns.label, names).empty();
+  } catch (const Error&) {
+    return false;  // which reading all of it will report, with every other bad row
+  }
 }
 
 Dataset load_data(const DataSource& source) {

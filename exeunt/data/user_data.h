@@ -52,6 +52,10 @@ struct DataSource {
   int64_t limit = 0;  // 0 = all rows
 };
 
+// Whether a file has texts alone: plain lines, or neither the label column that is looked for by default nor one of a
+// similar name.
+[[nodiscard]] bool lacks_labels(const DataSource& source);
+
 // Throws Error: usage if the source names nothing, bad_file if it holds no rows.
 [[nodiscard]] Dataset load_data(const DataSource& source);
 // Leaves the first `limit` rows, 0 = all. Throws Error bad_file, at `where`, if there is none.

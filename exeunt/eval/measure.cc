@@ -154,7 +154,14 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
   DataSource source = options.data;
   if (source.columns.labels.empty() && source.columns.problem != Problem::regression) take_labels(source.columns);
   if (!source.path.empty()) {
+    const bool unlabelled = lacks_labels(source);
+    if (unlabelled) source.columns.label.clear();
     Dataset data = load_data(source);
+    if (unlabelled) {
+      observer.notice(fmt::format(
+          "{}: no labels: only agreement with full depth is measured; --label-column names a column of labels",
+          source.path));
+    }
     observer.notices(data.notices);
     if (source.task.empty()) observer.notices(warnings_of(inspect(data), data, DataUse::measure));
     return data;

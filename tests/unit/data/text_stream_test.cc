@@ -38,6 +38,25 @@ TEST(TextStream, ReadsEveryFormatByExtension) {
   EXPECT_THAT(texts_of(scratch.write("b", "text\nq\n").string(), {.form = DataFormat::csv}), ElementsAre("q"));
 }
 
+// Their bytes would be classified as if they were texts.
+TEST(TextStream, RejectsFormatsThatAreNotLines) {
+  const Scratch scratch;
+  for (const char* name : {"a.json", "a.JSON", "a.json.gz", "a.xlsx", "a.parquet", "a.zip", "a.pdf", "a.html"}) {
+    try {
+      (void)texts_of(scratch.write(name, "[\"one\"]\n").string());
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::usage);
+      EXPECT_THAT(error.what(), HasSubstr("want .csv, .tsv, .jsonl or lines of text"));
+      EXPECT_FALSE(error.hint().empty());
+    }
+  }
+  for (const char* name : {"a.log", "a.md", "v1.2", "a", "a.txt"})
+    EXPECT_THAT(texts_of(scratch.write(name, "one\n").string()), ElementsAre("one")) << name;
+  EXPECT_THAT(texts_of(scratch.write("b.json", "{\"text\": \"one\"}\n").string(), {.form = DataFormat::jsonl}),
+              ElementsAre("one"));
+}
+
 TEST(TextStream, BlankLineIsARowOfPlainTextOnly) {
   const Scratch scratch;
   EXPECT_THAT(texts_of(scratch.write("a.txt", "a\n\nb\n").string()), ElementsAre("a", "", "b"));
