@@ -382,7 +382,7 @@ ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
     ExampleRow out{.text = known.empty() ? fmt::format("row {}", trace.index[row]) : shortened(known),
                    .layer = trace.info.layers[static_cast<size_t>(exit)],
                    .answer = answer_text(trace.info, trace.at(row, exit), kAnswerStyle),
-                   .full_depth = answer_text(trace.info, trace.at(row, trace.exits - 1), kAnswerStyle),
+                   .full_depth = answer_text(trace.info, trace.full_depth(row), kAnswerStyle),
                    .gold = shown_gold(trace, row),
                    .right = std::nullopt};
     if (!out.gold.empty() && trace.info.problem != Problem::regression) out.right = out.answer == out.gold;
@@ -520,10 +520,11 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
   options.environment = {{"exeunt", std::string(version())}, {"made", now_rfc3339()}, {"processor", cpu.name}};
   for (size_t i = 0; i < runs.size(); ++i) {
     const TraceInfo& info = runs[i].trace->info;
+    const std::string data = info.task.empty() ? runs[i].data : fmt::format("task {}, split {}", info.task, info.split);
     options.environment.emplace_back(
-        runs[i].name,
-        fmt::format("task {}, split {}, {} texts, precision {}, engine {}, weights {}", info.task, info.split,
-                    runs[i].trace->rows, info.precision, info.engine, info.weights.substr(0, 16)));
+        runs[i].name, fmt::format("{}, {} texts, precision {}, engine {}, weights {}; agreement is with {}", data,
+                                  runs[i].trace->rows, info.precision, info.engine, info.weights.substr(0, 16),
+                                  runs[i].trace->reference_name()));
   }
   Report report = make_report(runs, options);
   if (report.html.size() > kMaxReportBytes) {

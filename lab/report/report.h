@@ -71,7 +71,7 @@ struct ExampleSets {
 struct ReportPlan {
   std::vector<std::string> runs = {};      // models, folders of trainings, trace files
   std::vector<std::string> policies = {};  // policy files, each for the run of its weights; a policy for the others
-  MeasureOptions measure = {};             // for runs that are models; its data also gives the texts of examples
+  MeasureOptions measure{.fp32_answers = true};  // for runs that are models; its data also gives the texts of examples
   SettingsFor settings = {};
   std::string title = "Exeunt report";
   bool published = true;  // with the papers' published figures

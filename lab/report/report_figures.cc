@@ -58,6 +58,13 @@ void add_rules(const ShownRun& shown, Chart& chart) {
                             .style = style++,
                             .help = std::string(explained(rule))});
   }
+  if (shown.run->certificate && std::isfinite(point(shown.chosen).y)) {
+    chart.series.push_back({.name = fmt::format("{}, certified", shown.run->name),
+                            .mark = Mark::dots,
+                            .colour = shown.colour,
+                            .points = {point(shown.chosen)},
+                            .help = shown.run->promise});
+  }
 }
 
 void add_published_points(const ShownRun& shown, Chart& chart) {
@@ -139,7 +146,7 @@ std::string rule_name(const std::string& policy) {
 }
 
 std::string ShownRun::quality_name() const {
-  return labelled ? std::string(name_of(metric)) : "agreement with full depth";
+  return labelled ? std::string(name_of(metric)) : "agreement with " + run->trace->reference_name();
 }
 
 std::string ShownRun::data_name() const {

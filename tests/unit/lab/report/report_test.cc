@@ -217,6 +217,17 @@ TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
               HasSubstr("at most 1 % of answers differ from the int8 model at full depth, confidence 95 %; tested by "
                         "ltt-binomial on 3000 texts"));
   EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, Not(HasSubstr("Certificates")));
+  // It is a point of the figure, at its own speed.
+  const auto points = [](const Report& report) {
+    std::vector<double> speeds;
+    for (const OrderedJson& value : report.vega_lite["data"]["values"])
+      if (value["run"] == "readers, certified") speeds.push_back(value["speedup"].get<double>());
+    return speeds;
+  };
+  const Report report = make_report({certified}, {});
+  ASSERT_EQ(points(report).size(), 1U);
+  EXPECT_NEAR(points(report)[0], report.json["runs"][0]["policy"]["speedup_ratio"].get<double>(), 1e-9);
+  EXPECT_THAT(points(make_report({run_of(trace, "readers")}, {})), testing::IsEmpty());
 }
 
 TEST(Report, WithoutAPolicyInUseAFittingOneIsShown) {
