@@ -216,6 +216,14 @@ std::string policy_part(const CardFacts& facts) {
     }
     out += "\n";
   }
+  const auto certifies_labels = [](const PolicyEntry& entry) {
+    return entry.certificate && entry.certificate->loss == RiskLoss::disagreement;
+  };
+  if (std::any_of(entries.begin(), entries.end(), certifies_labels)) {
+    out +=
+        "Answers are promised, scores are not: a text may keep its label with another score, and how many cross a "
+        "threshold is not promised.\n";
+  }
   return out;
 }
 

@@ -61,11 +61,13 @@ TEST(ModelCard, ContainsExitsPromiseAndResults) {
       HasSubstr("**fp32** (default): `entropy:0.2` over the exits 2, 4. Promise: at most 1 % of answers differ from "
                 "the fp32 model at full depth, confidence 95 % (ltt-binomial, 2000 texts"));
   EXPECT_THAT(card, HasSubstr("| 2 % | `entropy:0.4` | 25 % |"));
+  EXPECT_THAT(card, HasSubstr("Answers are promised, scores are not"));
   EXPECT_THAT(card, HasSubstr("Recipe `pabee` on SST-2"));
 }
 
 TEST(ModelCard, OmitsUnknownFields) {
   const std::string card = model_card(card_model(), {.name = "x"});
+  EXPECT_THAT(card, testing::Not(HasSubstr("scores are not")));
   EXPECT_THAT(card, HasSubstr("No exit policy is stored"));
   EXPECT_THAT(card, Not(HasSubstr("model-index")));
   EXPECT_THAT(card, Not(HasSubstr("## Training")));
