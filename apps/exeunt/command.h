@@ -92,7 +92,6 @@ void add_data(CommandLine& line);
 void add_prepare(CommandLine& line);
 void add_trace(CommandLine& line);
 void add_eval(CommandLine& line);
-void add_sweep(CommandLine& line);
 void add_calibrate(CommandLine& line);
 void add_policy(CommandLine& line);
 void add_predict(CommandLine& line);

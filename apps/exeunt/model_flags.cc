@@ -5,19 +5,10 @@
 
 #include "apps/exeunt/output.h"
 #include "exeunt/base/number.h"
-#include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_file.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
-namespace {
-
-void use_exits(const SettingFlags& flags, std::vector<PolicySpec>& policies) {
-  const std::vector<int> exits = layer_list(flags.exits, "--exits");
-  for (PolicySpec& policy : policies) policy.exits = exits;
-}
-
-}  // namespace
 
 Observer observer(const Common& common) {
   return {.notice = [common](const std::string& text) { notice(common, text); },
@@ -147,15 +138,7 @@ std::vector<PolicySpec> named_settings(const SettingFlags& flags) {
   for (const std::string& text : flags.policies) {
     for (PolicySpec& policy : parse_sweep(text)) out.push_back(std::move(policy));
   }
-  use_exits(flags, out);
-  return out;
-}
-
-std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named, const SettingFlags& flags,
-                                            const ExitTrace& trace) {
-  if (!named.empty()) return named;
-  std::vector<PolicySpec> out = default_settings(trace);
-  use_exits(flags, out);
+  for (PolicySpec& policy : out) policy.exits = layer_list(flags.exits, "--exits");
   return out;
 }
 

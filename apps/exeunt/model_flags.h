@@ -54,10 +54,6 @@ struct SettingFlags {
 void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& name);
 // Empty if no flag names any. Throws Error (usage).
 [[nodiscard]] std::vector<PolicySpec> named_settings(const SettingFlags& flags);
-// The same, or settings that suit the trace if none are named.
-[[nodiscard]] std::vector<PolicySpec> settings_or_default(const std::vector<PolicySpec>& named,
-                                                          const SettingFlags& flags, const ExitTrace& trace);
-
 // An integer from a flag; an Error that names the flag otherwise.
 [[nodiscard]] int whole_number(const std::string& text, std::string_view flag);
 // "6,8,12" as layers.

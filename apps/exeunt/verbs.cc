@@ -20,8 +20,8 @@ void add_all_verbs(CommandLine& line) {
                     add_export, add_bench, add_policy, add_doctor})
     add(line);
   end_group(line, "Verbs");
-  for (auto* add : {add_data, add_trace, add_sweep, add_quantize, add_tokenize, add_prepare, add_launch, add_merge,
-                    add_completion, add_help})
+  for (auto* add :
+       {add_data, add_trace, add_quantize, add_tokenize, add_prepare, add_launch, add_merge, add_completion, add_help})
     add(line);
   end_group(line, "More verbs");
 }

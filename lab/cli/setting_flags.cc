@@ -66,7 +66,9 @@ SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags
     named.push_back(std::move(policy));
   }
   return [&common, &flags, named](const ExitTrace& trace) {
-    std::vector<PolicySpec> out = settings_or_default(named, flags, trace);
+    std::vector<PolicySpec> out = named.empty() ? default_settings(trace) : named;
+    if (named.empty())
+      for (PolicySpec& policy : out) policy.exits = layer_list(flags.exits, "--exits");
     if (flags.regression_threshold.empty() || trace.info.problem == Problem::regression) return out;
     notice(common, "--regression-threshold is ignored: the model predicts classes");
     for (PolicySpec& policy : out)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "apps/exeunt/model_flags.h"
-#include "exeunt/eval/sweep_model.h"
+#include "lab/choose/sweep_model.h"
 
 namespace exeunt::apps {
 

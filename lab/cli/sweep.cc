@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <memory>
 
-#include "apps/exeunt/measure_verbs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/setting_flags.h"
+#include "lab/cli/sweep_output.h"
 #include "lab/cli/verbs.h"
 #include "lab/elue/elue.h"
 #include "lab/papers/elbert.h"
@@ -174,7 +174,7 @@ void run_lab_sweep(const Common& common, const LabSweepFlags& flags) {
 
 }  // namespace
 
-void add_lab_sweep(CommandLine& line) {
+void add_sweep(CommandLine& line) {
   const auto flags = std::make_shared<LabSweepFlags>();
   CLI::App* verb = add_sweep_verb(line, *flags, [flags, &common = line.common] { run_lab_sweep(common, *flags); });
   add_old_setting_flags(*verb, flags->settings, "--policy");

@@ -56,16 +56,16 @@ Extensions lab_extensions() {
 
 void add_lab_verbs(CommandLine& line) {
   add_all_verbs(line);
-  replace(line, "sweep", add_lab_sweep);
   replace(line, "trace", add_lab_trace);
   add_auto_flags(*line.app.get_subcommand("train"));
   add_recommend(line);
+  add_sweep(line);
   add_report(line);
   add_submit(line);
   add_reproduce(line);
   add_pretrain_verb(line, [](const PretrainFlags&) {});
   add_tensorboard(line);
-  line.app.get_subcommand("recommend")->group("More verbs");
+  for (const char* name : {"recommend", "sweep"}) line.app.get_subcommand(name)->group("More verbs");
   for (const char* name : {"report", "submit", "reproduce", "pretrain", "tensorboard"})
     line.app.get_subcommand(name)->group("Papers and benchmarks");
 }

@@ -7,7 +7,7 @@
 namespace exeunt::apps {
 
 // One function per verb, each in its own file.
-void add_lab_sweep(CommandLine& line);
+void add_sweep(CommandLine& line);
 void add_lab_trace(CommandLine& line);
 void add_recommend(CommandLine& line);
 void add_report(CommandLine& line);

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/eval/sweep_model.h"
 #include "exeunt/model/spec.h"
+#include "lab/choose/sweep_model.h"
 
 namespace exeunt {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <memory>
+#include "lab/cli/sweep_output.h"
 
-#include "apps/exeunt/measure_verbs.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 
@@ -117,23 +116,6 @@ CLI::App* add_sweep_verb(CommandLine& line, SweepFlags& flags, std::function<voi
                  "Also run the texts under every policy, in turns, and report milliseconds and speed-up by the clock");
   verb->add_option("--csv", flags.csv, "Also write the rows as CSV");
   return verb;
-}
-
-void add_sweep(CommandLine& line) {
-  struct Flags : SweepFlags {
-    SettingFlags settings;
-  };
-  const auto flags = std::make_shared<Flags>();
-  CLI::App* verb = add_sweep_verb(line, *flags, [flags, &common = line.common] {
-    const std::vector<PolicySpec> named = named_settings(flags->settings);
-    std::vector<Swept> all = run_sweep(
-        common, *flags, [&](const ExitTrace& trace) { return settings_or_default(named, flags->settings, trace); });
-    if (flags->all_checkpoints) return show_checkpoints(common, *flags, std::move(all));
-    if (!flags->csv.empty()) write_atomically(flags->csv, sweep_csv(all.front().rows));
-    if (common.json) return print_json(swept_json(all.front()));
-    print_rows(all.front());
-  });
-  add_setting_flags(*verb, flags->settings, "--policy");
 }
 
 }  // namespace exeunt::apps

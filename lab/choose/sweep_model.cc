@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/eval/sweep_model.h"
+#include "lab/choose/sweep_model.h"
 
 #include <algorithm>
 #include <cmath>
