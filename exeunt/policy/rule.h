@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of an exit rule. A rule is a struct of static members in its own file under rules/: its name, its
+// The parts of an exit rule. A rule is a struct of static members in a file under rules/: its name, its
 // parameters, and `leave`, an inline function of evidence and a few floats of state. rules/list.h lists them all.
 #pragma once
 
@@ -144,21 +144,6 @@ struct RuleDefaults {
     return traits.problem == Problem::regression ? "it reads class probabilities, and the model predicts one number"
                                                  : std::string_view{};
   }
-};
-
-// A rule that compares one number with a threshold from 0 to 1, which may differ from exit to exit.
-struct ThresholdDefaults : RuleDefaults {
-  static constexpr ParamInfo kList[] = {{.name = "threshold", .low = 0, .high = 1}};
-  static constexpr std::span<const ParamInfo> kParams = kList;
-  static constexpr PerExit kPerExit = PerExit::threshold;
-};
-// Leaves below it …
-struct BelowDefaults : ThresholdDefaults {
-  static std::vector<Params> candidates(const Scope&) { return thresholds_up_to(1); }
-};
-// … or above it.
-struct AboveDefaults : ThresholdDefaults {
-  static std::vector<Params> candidates(const Scope&) { return thresholds_below_one(); }
 };
 
 }  // namespace exeunt

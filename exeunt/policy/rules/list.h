@@ -1,23 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// All exit rules. A new rule is its own file here and one row (with its include) in this list; text forms, sweeps,
+// All exit rules. A new rule is a struct in a file here and one row in this list; text forms, sweeps,
 // replay, engine and calibration take it from there.
 #pragma once
 
 #include <array>
 #include <type_traits>
 
-#include "exeunt/policy/rules/confidence.h"
-#include "exeunt/policy/rules/divergence.h"
-#include "exeunt/policy/rules/entropy.h"
-#include "exeunt/policy/rules/full.h"
-#include "exeunt/policy/rules/gini.h"
-#include "exeunt/policy/rules/layer.h"
-#include "exeunt/policy/rules/lte.h"
-#include "exeunt/policy/rules/margin.h"
-#include "exeunt/policy/rules/minprob.h"
-#include "exeunt/policy/rules/nentropy.h"
+#include "exeunt/policy/rules/fixed.h"
 #include "exeunt/policy/rules/patience.h"
-#include "exeunt/policy/rules/pcee.h"
+#include "exeunt/policy/rules/threshold.h"
 #include "exeunt/policy/rules/vote.h"
 #include "exeunt/policy/rules/window.h"
 

@@ -29,7 +29,7 @@ class Selection(unittest.TestCase):
         return set(touched.select(paths)[0])
 
     def test_a_layer_selects_itself_and_what_stands_directly_on_it(self):
-        chosen = self.folders('exeunt/policy/rules/entropy.h')
+        chosen = self.folders('exeunt/policy/rules/threshold.h')
         self.assertTrue({'policy', 'recipes', 'engine'} <= chosen, chosen)
         self.assertFalse({'base', 'text', 'model', 'data', 'c'} & chosen, chosen)
         self.assertEqual(self.folders('exeunt/predict/predict.cc'), {'predict', *touched.folders_of('apps')})

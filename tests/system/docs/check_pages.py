@@ -130,9 +130,9 @@ def breaches_of_methods(root, page):
     rows = [line for line in text.split('\n') if line.startswith('| ')]
     where = page.relative_to(root)
     for file in sorted((root / 'exeunt/policy/rules').glob('*.h')):
-        name = re.search(r'kName = "(\w+)"', file.read_text(encoding='utf-8'))
-        if name and not any(re.match(rf'\| `{name[1]}[`:]', row) and f'`policy/rules/{file.name}`' in row for row in rows):
-            yield f'{where}: no row of `{name[1]}` names `policy/rules/{file.name}`'
+        for name in re.findall(r'kName = "(\w+)"', file.read_text(encoding='utf-8')):
+            if not any(re.match(rf'\| `{name}[`:]', row) and f'`policy/rules/{file.name}`' in row for row in rows):
+                yield f'{where}: no row of `{name}` names `policy/rules/{file.name}`'
     kinds = root / 'exeunt/policy/policy_file.cc'
     lists = re.findall(r'k(?:Losses|Methods)\{([^}]*)\}', kinds.read_text(encoding='utf-8')) if kinds.exists() else []
     for name in re.findall(r'"([\w-]+)"', ' '.join(lists)):

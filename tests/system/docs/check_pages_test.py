@@ -72,6 +72,8 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(self.found(page.replace('`vote:a`', '`votes`'), 'docs/methods.md'),
                          ['docs/methods.md: no row of `vote` names `policy/rules/vote.h`'])
         self.assertEqual(self.found(page.replace('`ltt-hb`', 'Bentkus'), 'docs/methods.md'), ['docs/methods.md: no row for `ltt-hb`'])
+        self.write('exeunt/policy/rules/vote.h', 'kName = "vote"; kName = "poll";')
+        self.assertEqual(self.found(page, 'docs/methods.md'), ['docs/methods.md: no row of `poll` names `policy/rules/vote.h`'])
 
     def test_the_index_leads_to_every_page(self):
         self.write('docs/one.md', '# One')

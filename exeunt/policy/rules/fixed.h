@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// full: every text runs to the last exit.
+// Rules by which all texts leave at one place, whatever the exits say.
+//   full      at the last exit
+//   layer:k   after layer k: static truncation, and the score of a single exit
 #pragma once
 
 #include "exeunt/policy/rule.h"
@@ -12,7 +14,16 @@ struct FullRule : RuleDefaults {
 
   static int sole_layer(const float*) noexcept { return kLastExit; }
   static std::string_view misfit(const float*, const ModelTraits&) noexcept { return {}; }
+
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs&, const Evidence&, float*) noexcept { return false; }
+};
+
+struct LayerRule : FullRule {
+  static constexpr std::string_view kName = "layer";
+  static constexpr ParamInfo kList[] = {{.name = "layer", .kind = ParamKind::whole, .low = 1, .high = 1000}};
+  static constexpr std::span<const ParamInfo> kParams = kList;
+
+  static int sole_layer(const float* params) noexcept { return static_cast<int>(params[0]); }
 };
 
 }  // namespace exeunt
