@@ -2,6 +2,7 @@
 #include "lab/elue/check_data.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 
@@ -123,17 +124,8 @@ void collect(const fs::path& folder, int depth, std::vector<TaskReport>& out) {
 }  // namespace
 
 std::string_view name_of(DataState state) noexcept {
-  switch (state) {
-    case DataState::complete:
-      return "complete";
-    case DataState::incomplete:
-      return "incomplete";
-    case DataState::oversized:
-      return "oversized";
-    case DataState::broken:
-      break;
-  }
-  return "broken";
+  constexpr std::array<std::string_view, 4> names = {"complete", "incomplete", "oversized", "broken"};
+  return names[static_cast<size_t>(state)];
 }
 
 DataState TaskReport::state() const noexcept {

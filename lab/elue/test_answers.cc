@@ -7,6 +7,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/engine/formulas.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
@@ -15,10 +16,6 @@
 
 namespace exeunt {
 namespace {
-
-bool reads_all_rows(const ExitLayout& layout, const ExitSite& site) {
-  return site.reader.has_value() || layout.input != PoolInput::cls;
-}
 
 struct AnsweredSplit {
   TestRun run;

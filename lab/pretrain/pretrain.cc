@@ -16,7 +16,7 @@
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/torch_compat.h"
-#include "lab/pretrain/pretrain_stepper.h"
+#include "lab/pretrain/pretrain_network.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

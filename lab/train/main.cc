@@ -3,8 +3,7 @@
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/program.h"
 #include "lab/papers/elbert.h"
-#include "lab/train/auto.h"
-#include "lab/train/pretrain_verb.h"
+#include "lab/train/verbs.h"
 
 namespace {
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lab/train/pretrain_verb.h"
-
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/text/tokenizer.h"
 #include "exeunt/train/run_files.h"
 #include "lab/cli/auto_flags.h"
 #include "lab/pretrain/pretrain.h"
+#include "lab/train/verbs.h"
 
 namespace exeunt::apps {
 namespace {

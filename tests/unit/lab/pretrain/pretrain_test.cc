@@ -11,7 +11,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/torch_compat.h"
-#include "lab/pretrain/pretrain_stepper.h"
+#include "lab/pretrain/pretrain_network.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/train/batches.h"

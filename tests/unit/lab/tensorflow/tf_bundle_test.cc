@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "exeunt/base/files.h"
-#include "lab/tensorflow/tf_table.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/lab/tensorflow/tf_builder.h"
 #include "tests/unit/model/expected_tensors.h"
