@@ -2,6 +2,7 @@
 #include "exeunt/engine/cpu/exit_heads.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "exeunt/engine/cpu/parallel_product.h"
 #include "exeunt/engine/formulas.h"
@@ -9,21 +10,14 @@
 namespace exeunt {
 namespace {
 
-// The mean or maximum per column, over all rows in order.
-void add_mean(const LayerRows& rows, size_t width, float* out, float* sum) {
-  std::copy_n(rows.all, width, sum);
+// Adds to `out`, per column, what `join` makes of all rows in order, divided by `divisor`; `all` is scratch.
+template <class Join>
+void add_rows(const LayerRows& rows, size_t width, float* out, float* all, float divisor, Join join) {
+  std::copy_n(rows.all, width, all);
   for (size_t t = 1; t < static_cast<size_t>(rows.tokens); ++t) {
-    for (size_t c = 0; c < width; ++c) sum[c] += rows.all[t * width + c];
+    for (size_t c = 0; c < width; ++c) all[c] = join(all[c], rows.all[t * width + c]);
   }
-  for (size_t c = 0; c < width; ++c) out[c] += sum[c] / static_cast<float>(rows.tokens);
-}
-
-void add_max(const LayerRows& rows, size_t width, float* out, float* largest) {
-  std::copy_n(rows.all, width, largest);
-  for (size_t t = 1; t < static_cast<size_t>(rows.tokens); ++t) {
-    for (size_t c = 0; c < width; ++c) largest[c] = std::max(largest[c], rows.all[t * width + c]);
-  }
-  for (size_t c = 0; c < width; ++c) out[c] += largest[c];
+  for (size_t c = 0; c < width; ++c) out[c] += all[c] / divisor;
 }
 
 }  // namespace
@@ -51,8 +45,8 @@ void ExitHeads::gather(const ExitSite& site, const LayerRows& given, float* out)
   const PoolInput input = model_.exits.input;
   std::fill_n(out, width, 0.0F);
   if (pools_first(input)) std::copy_n(rows.first, width, out);
-  if (pools_mean(input)) add_mean(rows, width, out, out + width);
-  if (pools_max(input)) add_max(rows, width, out, out + width);
+  if (pools_mean(input)) add_rows(rows, width, out, out + width, static_cast<float>(rows.tokens), std::plus<>());
+  if (pools_max(input)) add_rows(rows, width, out, out + width, 1.0F, [](float a, float b) { return std::max(a, b); });
 }
 
 const float* ExitHeads::as_read(const LayerRows& rows) noexcept {

@@ -109,14 +109,6 @@ struct Int8Block {
     }
     std::memcpy(block.sums, sums, sizeof(sums));
   }
-
-  template <int rows = kRows>
-  static void run(const Block& block) {
-    if constexpr (rows > 1) {
-      if (block.rows < rows) return run<rows - 1>(block);
-    }
-    run_rows<rows>(block);
-  }
 };
 
 struct Parts {

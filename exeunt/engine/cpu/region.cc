@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include <sys/mman.h>
 
@@ -20,21 +19,11 @@ Region::Region(size_t bytes, std::string_view what) {
                 "use a smaller model or fewer threads");
   }
   ::madvise(data, bytes, MADV_HUGEPAGE);  // a hint: failure only costs speed
-  data_ = static_cast<std::byte*>(data);
-  size_ = bytes;
+  data_ = {static_cast<std::byte*>(data), Unmap{bytes}};
 }
 
-Region::~Region() {
-  if (data_ != nullptr) ::munmap(data_, size_);
-}
-
-Region::Region(Region&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-Region& Region::operator=(Region&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
+void Region::Unmap::operator()(std::byte* data) const noexcept {
+  ::munmap(data, bytes);
 }
 
 }  // namespace exeunt

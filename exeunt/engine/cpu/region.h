@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string_view>
 
 namespace exeunt {
@@ -11,16 +12,16 @@ class Region {
  public:
   Region() = default;
   Region(size_t bytes, std::string_view what);  // throws Error (resources) that names `what`
-  ~Region();
-  Region(Region&& other) noexcept;
-  Region& operator=(Region&& other) noexcept;
 
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] size_t size() const noexcept { return data_ ? data_.get_deleter().bytes : 0; }
 
  private:
-  std::byte* data_ = nullptr;
-  size_t size_ = 0;
+  struct Unmap {
+    size_t bytes;
+    void operator()(std::byte* data) const noexcept;
+  };
+  std::unique_ptr<std::byte, Unmap> data_;
 };
 
 }  // namespace exeunt

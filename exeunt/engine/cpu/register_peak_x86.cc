@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "exeunt/engine/cpu/register_peak.h"
+#include "exeunt/engine/cpu/x86/tiles.h"
 
 namespace exeunt {
 namespace {
@@ -34,39 +35,25 @@ constexpr uint32_t kFactors[] = {0x3c233d71, 0xbc913da4};
      for (int i = 0; i < kRounds; ++i) asm volatile(EXEUNT_TWELVE(line)::: EXEUNT_CLOBBERED);                  \
    }))
 
-struct AllTiles {
-  AllTiles() { std::fill_n(row_bytes, 8, 64), std::fill_n(rows, 8, 16); }
-  uint8_t palette = 1, start = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-template <bool int8>
+template <class Weight>
 double tile_peak() {
-  const AllTiles shapes;
   uint32_t factors[16 * 16];
   for (uint32_t i = 0; i < 16 * 16; ++i) factors[i] = kFactors[i % 2] + i * 0x10003;  // not all alike
   const double seconds = least_seconds([&] {
-    asm volatile("ldtilecfg %0" ::"m"(shapes));
-    asm volatile(
-        "tileloadd (%0,%1,1), %%tmm4\ntileloadd (%0,%1,1), %%tmm5\n"
-        "tileloadd (%0,%1,1), %%tmm6\ntileloadd (%0,%1,1), %%tmm7" ::"r"(factors),
-        "r"(size_t{64})
-        : "memory");
+    kernel::TileShapes(16, 16).load();
+    kernel::load_tile<4>(factors, 64);
+    kernel::load_tile<5>(factors, 64);
+    kernel::load_tile<6>(factors, 64);
+    kernel::load_tile<7>(factors, 64);
     for (int i = 0; i < kTileRounds; ++i) {
-      if constexpr (int8) {
-        asm volatile(
-            "tdpbssd %tmm6, %tmm4, %tmm0\ntdpbssd %tmm7, %tmm4, %tmm1\n"
-            "tdpbssd %tmm6, %tmm5, %tmm2\ntdpbssd %tmm7, %tmm5, %tmm3");
-      } else {
-        asm volatile(
-            "tdpbf16ps %tmm6, %tmm4, %tmm0\ntdpbf16ps %tmm7, %tmm4, %tmm1\n"
-            "tdpbf16ps %tmm6, %tmm5, %tmm2\ntdpbf16ps %tmm7, %tmm5, %tmm3");
-      }
+      kernel::join_tiles<Weight, 0, 4, 6>();
+      kernel::join_tiles<Weight, 1, 4, 7>();
+      kernel::join_tiles<Weight, 2, 5, 6>();
+      kernel::join_tiles<Weight, 3, 5, 7>();
     }
-    asm volatile("tilerelease");
+    kernel::release_tiles();
   });
-  return 4.0 * kTileRounds * 2 * 16 * 16 * (int8 ? 64 : 32) / seconds;
+  return 4.0 * kTileRounds * 2 * 16 * 16 * (64 / sizeof(Weight)) / seconds;
 }
 
 }  // namespace
@@ -75,7 +62,7 @@ double register_peak(std::string_view table, Precision precision) {
   const bool int8 = precision == Precision::int8, bf16 = precision == Precision::bf16;
   if (table == "generic") return 0;
   if (table == "avx2") return int8 ? EXEUNT_PEAK(EXEUNT_MADD_YMM, "ymm", 32) : EXEUNT_PEAK(EXEUNT_FMA_YMM, "ymm", 16);
-  if (table == "amx" && (int8 || bf16)) return int8 ? tile_peak<true>() : tile_peak<false>();
+  if (table == "amx" && (int8 || bf16)) return int8 ? tile_peak<int8_t>() : tile_peak<uint16_t>();
   if (bf16) return EXEUNT_PEAK(EXEUNT_BF16_ZMM, "zmm", 64);
   if (!int8) return EXEUNT_PEAK(EXEUNT_FMA_ZMM, "zmm", 32);
   return table == "avx512" ? EXEUNT_PEAK(EXEUNT_MADD_ZMM, "zmm", 64) : EXEUNT_PEAK(EXEUNT_VNNI_ZMM, "zmm", 128);

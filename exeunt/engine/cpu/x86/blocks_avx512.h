@@ -47,14 +47,6 @@ struct Avx512Block {
       }
     }
   }
-
-  template <int rows = kRows>
-  static void run(const Block& block) {
-    if constexpr (rows > 1) {
-      if (block.rows < rows) return run<rows - 1>(block);
-    }
-    run_rows<rows>(block);
-  }
 };
 
 #ifdef __AVX512BF16__
