@@ -343,7 +343,7 @@ void BatchRunner::enqueue_exit(const ExitSite& site, int index, bool ramp, const
   enqueue_pooling(site, at, before_norm, stream);
   // Without a pooler, the classifier reads what is pooled already.
   const Matrix pooler = site.pooler && !product ? model_.poolers[count(*site.pooler)] : Matrix{};
-  const DeviceModel::Classifier& classifier = model_.classifiers[count(site.classifier)];
+  const ClassifierLayers& classifier = model_.classifiers[count(site.classifier)];
   ExitJob job = at_.exits.job(model_, BatchResults(model_, at.capacity.texts, at_.results));
   job.site = index;
   job.ramp = ramp;

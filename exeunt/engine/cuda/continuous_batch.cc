@@ -70,21 +70,20 @@ void ContinuousBatch::place(MemoryParts& parts) {
   at_.site = parts.take<int>(texts);
   at_.site_live = parts.take<Live>(sites);
   at_.site_after = parts.take<int>(count(model_.spec.layers + 1));
-  at_.classifiers = parts.take<GroupedExit>(sites);
+  at_.classifiers = parts.take<ClassifierLayers>(sites);
   for (TextList& list : at_.lists) list = take_list(max_capacity_, parts);
 }
 
 void ContinuousBatch::upload_tables() {
   const auto& sites = model_.exits.sites;
   std::vector<int> site_after(count(model_.spec.layers + 1), -1);
-  std::vector<GroupedExit> exits;
+  std::vector<ClassifierLayers> exits;
   for (size_t i = 0; i < sites.size(); ++i) {
     site_after[count(sites[i].after)] = static_cast<int>(i);
-    const DeviceModel::Classifier& classifier = model_.classifiers[count(sites[i].classifier)];
-    exits.push_back({.classifier = classifier.outer, .inner = classifier.inner});
+    exits.push_back(model_.classifiers[count(sites[i].classifier)]);
   }
   copy_to_device(at_.site_after, site_after.data(), site_after.size() * sizeof(int), stream_.get());
-  copy_to_device(at_.classifiers, exits.data(), exits.size() * sizeof(GroupedExit), stream_.get());
+  copy_to_device(at_.classifiers, exits.data(), exits.size() * sizeof(ClassifierLayers), stream_.get());
   stream_.wait();
 }
 

@@ -46,7 +46,7 @@ class ContinuousBatch {
     SlotAsk* asks = nullptr;
     int *depth = nullptr, *first_row = nullptr, *site_after = nullptr, *place = nullptr, *site = nullptr;
     Live* site_live = nullptr;
-    GroupedExit* classifiers = nullptr;
+    ClassifierLayers* classifiers = nullptr;
     ExitMemory exits = {};
   };
   struct ActiveText {

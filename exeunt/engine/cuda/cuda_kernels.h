@@ -186,6 +186,10 @@ struct Affine {
   const float *weight = nullptr, *bias = nullptr;  // [outputs, inputs], [outputs]
   int inputs = 0, outputs = 0;
 };
+struct ClassifierLayers {
+  Affine outer = {}, inner = {};
+};
+
 // An exit: pooler, classifier, the decision of every text, and the list of those that stay, in one kernel.
 struct ExitJob {
   Number number = Number::fp32;
@@ -265,12 +269,9 @@ struct GroupJob {
 void group_by_site(const GroupJob& job, Stream stream);
 inline constexpr int kMaxGroupedSites = 64;
 // run_exit() for texts at different exits, whose vectors are made: exit.pooled is [sites, stride, inputs].
-struct GroupedExit {
-  Affine classifier = {}, inner = {};
-};
 struct GroupedExitJob {
-  ExitJob exit = {};  // `site`, `classifier`, `inner` and `pooler` are not used
-  const GroupedExit* exits = nullptr;
+  ExitJob exit = {};                        // `site`, `classifier`, `inner` and `pooler` are not used
+  const ClassifierLayers* exits = nullptr;  // [sites]
   const int *place = nullptr, *site = nullptr;
 };
 void run_grouped_exit(const GroupedExitJob& job, Stream stream);

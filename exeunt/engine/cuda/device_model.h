@@ -42,10 +42,7 @@ class DeviceModel {
   std::vector<LayerWeights> layers = {};  // distinct ones: spec.weights_of() says which a layer uses
   std::vector<const float*> readers = {};
   std::vector<Matrix> poolers = {};
-  struct Classifier {
-    Affine outer = {}, inner = {};
-  };
-  std::vector<Classifier> classifiers = {};
+  std::vector<ClassifierLayers> classifiers = {};
   Affine lte = {};
   const float* logit_thresholds = nullptr;  // as ExitLayout has them; null: none
 

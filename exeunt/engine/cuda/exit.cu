@@ -319,7 +319,7 @@ __global__ void __launch_bounds__(kThreads, 2) exit_grouped(GroupedExitJob job) 
     if (place >= 0) {
       ExitJob own = job.exit;
       own.site = job.site[text];
-      own.classifier = job.exits[own.site].classifier;
+      own.classifier = job.exits[own.site].outer;
       own.inner = job.exits[own.site].inner;
       own.pooled += (static_cast<ptrdiff_t>(place) - text) * own.inputs;  // so that this text's are at `place`
       classify<T>(own, text);

@@ -41,7 +41,6 @@ void multiply_int8(const Product& job, const Chip& chip, int shape, Stream strea
 }
 
 void quantize(const QuantizeJob& job, Stream stream) {
-  constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
   const unsigned blocks = std::min(kMostBlocks, blocks_of(static_cast<size_t>(job.max_rows), kWarps));
   quantize_rows<<<blocks, kWarps * 32, 0, stream>>>(job);
   check_launch("starting to quantize rows");

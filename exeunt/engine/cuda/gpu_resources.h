@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
-#include <utility>
 
 struct CUstream_st;
 struct CUevent_st;
@@ -41,21 +41,15 @@ class Memory {
  public:
   Memory() = default;
   Memory(void* data, size_t bytes) : data_(data), bytes_(bytes) {}
-  Memory(Memory&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Memory& operator=(Memory&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~Memory() {
-    if (data_ != nullptr) Free(data_);
-  }
-  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
+
+  [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(data_.get()); }
   [[nodiscard]] size_t size() const noexcept { return bytes_; }
 
  private:
-  void* data_ = nullptr;
+  struct Release {
+    void operator()(void* data) const noexcept { Free(data); }
+  };
+  std::unique_ptr<void, Release> data_;
   size_t bytes_ = 0;
 };
 using DeviceMemory = Memory<free_device>;

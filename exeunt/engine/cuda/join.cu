@@ -8,7 +8,6 @@ namespace exeunt::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
 
 // One block.
 __global__ void __launch_bounds__(kThreads) join_texts(JoinJob job) {

@@ -132,6 +132,8 @@ void with_type(Number number, Run run) {
   }
 }
 
+constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
+
 [[nodiscard]] constexpr unsigned blocks_of(size_t count, size_t per_block) {
   return static_cast<unsigned>((count + per_block - 1) / per_block);
 }

@@ -10,7 +10,6 @@ namespace exeunt::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr unsigned kMostBlocks = 1056;  // eight for each processor of the largest GPUs
 
 // One warp per row. A lane holds kVectors times eight neighbours: columns ≤ 256 kVectors, a multiple of 8.
 template <int kVectors>
