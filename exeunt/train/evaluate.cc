@@ -5,7 +5,7 @@
 
 #include "exeunt/base/version.h"
 #include "exeunt/data/batches.h"
-#include "exeunt/train/batch_tensors.h"
+#include "exeunt/train/stepper.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt::nn {

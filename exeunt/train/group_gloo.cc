@@ -8,7 +8,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <unistd.h>
 
-#include "exeunt/train/group.h"
 #include "exeunt/train/group_store.h"
 
 namespace exeunt::nn {
@@ -57,33 +56,22 @@ GlooDevice device_for(const Rendezvous& rendezvous) {
   return own.empty() || is_loopback(own) ? Gloo::createDefaultDevice() : Gloo::createDeviceForHostname(own);
 }
 
-class GlooGroup : public ProcessGroup {
- public:
-  explicit GlooGroup(const Rendezvous& rendezvous) : store_(open_store(rendezvous)) {
-    auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
-    gloo->devices.push_back(device_for(rendezvous));
-    gloo->threads = 2;
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, rendezvous.rank, rendezvous.size, gloo);
-  }
-
-  void all_reduce(torch::Tensor& tensor) override {
-    std::vector<torch::Tensor> list{tensor};
-    group_->allreduce(list)->wait();
-  }
-
- private:
-  c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-};
-
 }  // namespace
 
 bool has_gloo() noexcept {
   return true;
 }
 
-std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous& rendezvous) {
-  return std::make_unique<GlooGroup>(rendezvous);
+AllReduce join_over_gloo(const Rendezvous& rendezvous) {
+  const auto store = open_store(rendezvous);
+  auto gloo = c10d::ProcessGroupGloo::Options::create(seconds(600));
+  gloo->devices.push_back(device_for(rendezvous));
+  gloo->threads = 2;
+  return [group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rendezvous.rank, rendezvous.size, gloo)](
+             torch::Tensor& tensor) {
+    std::vector<torch::Tensor> list{tensor};
+    group->allreduce(list)->wait();
+  };
 }
 
 }  // namespace exeunt::nn

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands in where Gloo's headers are missing.
 #include "exeunt/base/error.h"
-#include "exeunt/train/group.h"
+#include "exeunt/train/world.h"
 
 namespace exeunt::nn {
 
@@ -9,7 +9,7 @@ bool has_gloo() noexcept {
   return false;
 }
 
-std::unique_ptr<ProcessGroup> join_over_gloo(const Rendezvous&) {
+AllReduce join_over_gloo(const Rendezvous&) {
   throw Error(Code::resources, "this exeunt-train was built without Gloo and trains in one process on a CPU",
               "install libgloo-dev and build again");
 }

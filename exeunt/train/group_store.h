@@ -8,7 +8,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "exeunt/train/group.h"
+#include "exeunt/train/world.h"
 
 namespace exeunt::nn {
 

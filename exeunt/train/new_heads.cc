@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/model/exits_file.h"
-#include "exeunt/train/batch_tensors.h"
+#include "exeunt/train/stepper.h"
 
 namespace exeunt::nn {
 namespace {

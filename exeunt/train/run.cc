@@ -17,13 +17,12 @@
 #include "exeunt/data/batches.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/stage_plan.h"
-#include "exeunt/train/step_timer.h"
+#include "exeunt/train/stepper.h"
 #include "exeunt/train/torch_compat.h"
 
 namespace exeunt {

@@ -2,12 +2,14 @@
 #include "exeunt/train/stepper.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/data/batches.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/train/torch_compat.h"
 
@@ -342,6 +344,90 @@ StepReport Stepper::step() {
   phase_ = Phase::idle;
   ++done_;
   return report;
+}
+
+TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape) {
+  size_t longest = 0;
+  for (const size_t row : rows) longest = std::max(longest, features.length(row));
+  const auto multiple = static_cast<size_t>(shape.multiple);
+  const size_t padded = (longest + multiple - 1) / multiple * multiple;
+  longest = std::max(longest, std::min(padded, static_cast<size_t>(shape.most)));
+  const std::vector<int64_t> sides{static_cast<int64_t>(rows.size()), static_cast<int64_t>(longest)};
+  const bool pinned = shape.device.is_cuda();
+  const auto kind = [&](torch::ScalarType type) { return torch::TensorOptions(type).pinned_memory(pinned); };
+  const Tensor ids = torch::full(sides, shape.pad_id, kind(torch::kLong)),
+               types = torch::zeros(sides, kind(torch::kLong)), real = torch::zeros(sides, kind(torch::kBool));
+  const auto labels = static_cast<int64_t>(features.sets.size() / std::max<size_t>(1, features.rows()));
+  const Tensor gold =
+      labels > 0 ? torch::empty({sides[0], labels}, kind(torch::kFloat))
+                 : torch::empty({sides[0]}, kind(shape.problem == Problem::regression ? torch::kFloat : torch::kLong));
+  for (size_t n = 0; n < rows.size(); ++n) {
+    const auto row_ids = features.ids_of(rows[n]);
+    const auto row_types = features.types_of(rows[n]);
+    std::copy(row_ids.begin(), row_ids.end(), ids.data_ptr<int64_t>() + n * longest);
+    std::copy(row_types.begin(), row_types.end(), types.data_ptr<int64_t>() + n * longest);
+    std::fill_n(real.data_ptr<bool>() + n * longest, row_ids.size(), true);
+    if (labels > 0) {
+      std::copy_n(features.sets.begin() + static_cast<int64_t>(rows[n]) * labels, labels,
+                  gold.data_ptr<float>() + static_cast<int64_t>(n) * labels);
+    } else if (shape.problem == Problem::regression) {
+      gold.data_ptr<float>()[n] = features.gold[rows[n]];
+    } else {
+      gold.data_ptr<int64_t>()[n] = static_cast<int64_t>(features.gold[rows[n]]);
+    }
+  }
+  const auto there = [&](const Tensor& tensor) { return tensor.to(shape.device, /*non_blocking=*/true); };
+  return {{there(ids), there(types), there(real)}, there(gold)};
+}
+
+double StepTimer::seconds() const {
+  using std::chrono::steady_clock;
+  constexpr double kWithUpdates = 1.15;  // gradients are timed; the optimiser takes a little more
+  double total = 0;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    const StageSpec& stage = options.recipe.stages[i];
+    if (plans[i].steps == 0) continue;
+    Stepper stepper(network, options.recipe, stage,
+                    {.lr = plans[i].lr,
+                     .schedule = plans[i].schedule,
+                     .world = &world,
+                     .bf16 = options.precision == "bf16",
+                     .recorded = options.accumulation == 1});
+    const std::vector<Batch> batches = shuffled_batches(
+        data.train.offsets, {.batch = static_cast<size_t>(stage.batch), .window = static_cast<size_t>(options.window)});
+    const auto tokens = [&](const Batch& rows) {
+      size_t longest = 0;
+      for (const size_t row : rows) longest = std::max(longest, data.train.length(row));
+      return static_cast<double>(longest * rows.size());
+    };
+    double mean = 0;
+    for (const Batch& rows : batches) mean += tokens(rows) / static_cast<double>(batches.size());
+    const Batch& usual = *std::min_element(batches.begin(), batches.end(), [&](const Batch& a, const Batch& b) {
+      return std::fabs(tokens(a) - mean) < std::fabs(tokens(b) - mean);
+    });
+    const TrainBatch batch = batch_tensors(data.train, usual, shape);
+    double fastest = INFINITY;  // the first one also starts threads and fills caches, the second one may be recorded
+    for (int n = 0; n < 3; ++n) {
+      const auto start = steady_clock::now();
+      (void)stepper.add(batch, 0, 1.0);
+      for (const Tensor& parameter : network->parameters()) {  // waits for a GPU that is still at work
+        if (parameter.grad().defined()) (void)parameter.grad().flatten()[0].item<float>();
+      }
+      stepper.zero_grad();
+      fastest = std::min(fastest, std::chrono::duration<double>(steady_clock::now() - start).count());
+    }
+    const double share = tokens(usual) > 0 ? mean / tokens(usual) : 1;
+    total += kWithUpdates * fastest * share * static_cast<double>(plans[i].steps * options.accumulation);
+  }
+  return total;
+}
+
+std::optional<double> StepTimer::deterministic_cost() const {
+  if (!options.deterministic || !shape.device.is_cuda()) return std::nullopt;
+  compat::repeat_bit_for_bit(shape.device, false);
+  const double without = seconds();
+  compat::repeat_bit_for_bit(shape.device, true);
+  return without > 0 ? std::optional(seconds() / without) : std::nullopt;
 }
 
 }  // namespace exeunt::nn

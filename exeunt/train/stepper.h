@@ -4,9 +4,11 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "exeunt/data/features.h"
 #include "exeunt/train/adamw.h"
 #include "exeunt/train/gradient.h"
 #include "exeunt/train/objective.h"
@@ -103,5 +105,34 @@ class Stepper {
 
 // The exits before the last: everything under "exits." that the last exit does not use.
 [[nodiscard]] bool belongs_to_early_exits(const std::string& name, const ExitLayout& layout);
+
+// Rows of features as tensors: padded to the longest row of the batch, or on to a multiple.
+// Lengths on a GPU: its attention copies a mask that is not a multiple of this.
+inline constexpr int64_t kGpuTokens = 16;
+
+struct BatchShape {
+  int pad_id = 0;
+  Problem problem = Problem::classification;
+  torch::Device device = torch::kCPU;
+  int64_t multiple = 1;    // of tokens …
+  int64_t most = 1 << 30;  // … but not beyond this
+};
+
+[[nodiscard]] TrainBatch batch_tensors(const Features& features, std::span<const size_t> rows, const BatchShape& shape);
+
+// How long a run will take, from a few batches timed before its first step; nothing is learned from them.
+struct StepTimer {
+  Network network;
+  const TrainingData& data;
+  const TrainOptions& options;
+  const std::vector<StagePlan>& plans;
+  const World& world;
+  BatchShape shape;
+
+  // Of all steps of all stages, judged by one batch of usual size.
+  [[nodiscard]] double seconds() const;
+  // How many times as long steps take that repeat bit for bit; nothing where they take the same operations.
+  [[nodiscard]] std::optional<double> deterministic_cost() const;
+};
 
 }  // namespace exeunt::nn

@@ -67,7 +67,7 @@ World World::join(bool on_gpus) {
   if (host.empty()) throw Error(Code::usage, "MASTER_ADDR is not set", "start several processes with 'exeunt launch'");
   const Rendezvous rendezvous{.host = host, .port = rendezvous_port(), .rank = world.rank_, .size = world.size_};
   try {
-    world.group_ = on_gpus ? join_over_nccl(rendezvous) : join_over_gloo(rendezvous);
+    world.all_reduce_ = on_gpus ? join_over_nccl(rendezvous) : join_over_gloo(rendezvous);
   } catch (const Error&) {  // built without it
     throw;
   } catch (const std::exception& error) {
@@ -81,7 +81,7 @@ World World::join(bool on_gpus) {
 
 void World::reduce(Tensor& tensor) const {
   try {
-    group_->all_reduce(tensor);
+    all_reduce_(tensor);
   } catch (const std::exception& error) {
     throw Error(Code::failure, fmt::format("rank {} of {} lost another process: {}", rank_, size_, beginning(error)),
                 "start again with --resume: the last checkpoint is intact");

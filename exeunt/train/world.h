@@ -3,12 +3,38 @@
 // gradients before each step, so all of them take the same one.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
-#include "exeunt/train/group.h"
+#include "exeunt/train/torch.h"
 
 namespace exeunt::nn {
+
+// How the processes of a world communicate: Gloo, or NCCL between GPUs. If one of them is missing at build time, a stub
+// whose error says so takes its place.
+struct Rendezvous {
+  std::string host;  // or file:///path of a file that all of them can write, on one machine
+  int port = 29500, rank = 0, size = 1;
+
+  [[nodiscard]] std::optional<std::string> file() const {
+    constexpr std::string_view kScheme = "file://";
+    return host.starts_with(kScheme) ? std::optional(host.substr(kScheme.size())) : std::nullopt;
+  }
+};
+
+// Sums a tensor over all processes, in place. Throws what c10d throws if another process is gone.
+using AllReduce = std::function<void(torch::Tensor&)>;
+
+// Whether this build has them.
+[[nodiscard]] bool has_gloo() noexcept;
+[[nodiscard]] bool has_nccl() noexcept;
+// Both throw Error (resources) if this build does not, and what c10d throws if the others cannot be reached.
+[[nodiscard]] AllReduce join_over_gloo(const Rendezvous& rendezvous);
+[[nodiscard]] AllReduce join_over_nccl(const Rendezvous& rendezvous);
 
 // This process alone, or those it has joined.
 class World {
@@ -38,7 +64,7 @@ class World {
   void reduce(torch::Tensor& tensor) const;
 
   int rank_ = 0, size_ = 1;
-  std::unique_ptr<ProcessGroup> group_;
+  AllReduce all_reduce_;
 };
 
 }  // namespace exeunt::nn

@@ -13,7 +13,6 @@
 
 #include "exeunt/base/json.h"
 #include "exeunt/data/batches.h"
-#include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/stepper.h"
 #include "exeunt/train/torch_compat.h"
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "exeunt/train/group.h"
 #include "exeunt/train/stepper.h"
 #include "exeunt/train/torch_compat.h"
+#include "exeunt/train/world.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/train/batches.h"
 
@@ -135,10 +135,10 @@ TEST_F(Gpu, RepeatsBitForBitWhereAskedTo) {
 }
 
 TEST_F(Gpu, SumsOverNcclWithOneRank) {
-  const auto group = join_over_nccl({.host = "127.0.0.1", .port = 29517, .rank = 0, .size = 1});
+  const auto all_reduce = join_over_nccl({.host = "127.0.0.1", .port = 29517, .rank = 0, .size = 1});
   Tensor there = torch::arange(5, torch::kFloat).cuda(), here = torch::arange(3, torch::kDouble);
-  group->all_reduce(there);
-  group->all_reduce(here);
+  all_reduce(there);
+  all_reduce(here);
   EXPECT_EQ(there.sum().item<float>(), 10);
   EXPECT_EQ(here.sum().item<double>(), 3);
 }

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "exeunt/train/batch_tensors.h"
 #include "exeunt/train/evaluate.h"
+#include "exeunt/train/stepper.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 
