@@ -8,6 +8,7 @@
 #include <set>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/fields.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/process.h"
 #include "exeunt/engine/cpu/cpu_features.h"
@@ -45,10 +46,6 @@ std::optional<uint64_t> number_in(std::string_view line, int nth = 0) {
   }
 }
 
-OrderedJson or_null(const auto& value) {
-  return value ? OrderedJson(*value) : OrderedJson(nullptr);
-}
-
 // Cores of the machine, not counting their second threads; 0 = unavailable.
 size_t cores() {
   std::set<std::string> siblings;
@@ -78,7 +75,7 @@ Finding processor() {
   out.details["features"] = OrderedJson::array();
   for (const std::string_view flag : flag_names(cpu)) out.details["features"].push_back(std::string(flag));
   const auto limit = processor_limit();
-  out.details["limit"] = or_null(limit);
+  out.details["limit"] = field_json(limit);
   if (limit && *limit < cpu.threads) {
     out.health = Health::note;
     out.text += fmt::format(", of which this container may keep {:.1f} busy", *limit);
@@ -241,7 +238,7 @@ Finding node() {
   for (const char* name : {"node", "npm"}) {
     auto text = output_of({name, "--version"}, 20);
     if (text) text->erase(std::min(text->find('\n'), text->size()));
-    out.details[name] = or_null(text);
+    out.details[name] = field_json(text);
     text ? (void)parts.emplace_back(fmt::format("{} {}", name, *text)) : (void)gone.emplace_back(name);
   }
   out.text = gone.empty()

@@ -47,7 +47,6 @@ struct HeadHints {
 struct ModelConfig {
   ModelSpec spec = {};
   HeadHints heads = {};
-  std::vector<std::string> notices = {};
 };
 
 // `guess` is the family to assume if the file names none. Throws Error naming the field, got and wanted.

@@ -111,7 +111,6 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
 }
 
 OrderedJson exits_json(const ExitLayout& exits) {
-  const auto or_null = [](const auto& value) { return value ? OrderedJson(*value) : OrderedJson(nullptr); };
   OrderedJson out;
   out["format"] = std::string(kExitsFormat);
   out["problem"] = std::string(name_of(exits.problem));
@@ -124,12 +123,12 @@ OrderedJson exits_json(const ExitLayout& exits) {
   out["exits"] = OrderedJson::array();
   for (const ExitSite& site : exits.sites) {
     out["exits"].push_back({{"after", site.after},
-                            {"reader", or_null(site.reader)},
-                            {"pooler", or_null(site.pooler)},
+                            {"reader", field_json(site.reader)},
+                            {"pooler", field_json(site.pooler)},
                             {"classifier", site.classifier}});
   }
   out["width"] = exits.width;
-  out["inner"] = or_null(exits.inner);
+  out["inner"] = field_json(exits.inner);
   out["activation"] = word_of(exits.pooler.activation);
   // Only where a model needs them: files of others stay as they were.
   if (!exits.pooler.bias) out["pooler_bias"] = false;

@@ -55,16 +55,14 @@ constexpr LayerNames kModernBertLayer{.before = "layers.",
                                       .gate = "mlp.Wi",
                                       .ffn2 = "mlp.Wo",
                                       .ffn_norm = "mlp_norm"};
-constexpr LayerNames kDebertaLayer{.before = "encoder.layer.",
-                                   .behind = ".",
-                                   .query = "attention.self.query_proj",
-                                   .key = "attention.self.key_proj",
-                                   .value = "attention.self.value_proj",
-                                   .output = "attention.output.dense",
-                                   .attention_norm = "attention.output.LayerNorm",
-                                   .ffn1 = "intermediate.dense",
-                                   .ffn2 = "output.dense",
-                                   .ffn_norm = "output.LayerNorm"};
+constexpr LayerNames deberta_layer() {
+  LayerNames names = kBertLayer;
+  names.query = "attention.self.query_proj";
+  names.key = "attention.self.key_proj";
+  names.value = "attention.self.value_proj";
+  return names;
+}
+constexpr LayerNames kDebertaLayer = deberta_layer();
 
 constexpr FieldNames kDistilBertFields{.hidden = "dim",
                                        .layers = "n_layers",

@@ -81,20 +81,15 @@ namespace {
 
 constexpr std::string_view kMultiLabel = "multi_label_classification";  // as transformers has it
 
-struct DerivedExits {
-  ExitLayout exits;
-  std::vector<std::string> notices;
-};
-
 // The exits of a checkpoint without exits.json, derived from the names of its heads: highways, a
 // list of classifiers, exit layers of groups of layers, transformers' one head, or none. Throws Error
 // if the heads are incomplete.
 class Deriver {
  public:
-  Deriver(const ModelConfig& config, const SourceTensors& source, std::string_view where)
-      : config_(config), spec_(config.spec), source_(source), where_(where) {}
+  Deriver(const ModelConfig& config, const SourceTensors& source, Origin& origin)
+      : config_(config), spec_(config.spec), source_(source), where_(origin.where), notices_(origin.notices) {}
 
-  DerivedExits derive() {
+  ExitLayout derive() {
     exits_.width = spec_.hidden;
     if (has("encoder.highway.0.classifier.weight")) {
       highways();
@@ -105,9 +100,9 @@ class Deriver {
     } else if (has_named_head() || has("classifier.weight")) {
       one_head();
     }
-    if (exits_.sites.empty()) return {ExitLayout{}, std::move(notices_)};
+    if (exits_.sites.empty()) return {};
     name_outputs();
-    return {std::move(exits_), std::move(notices_)};
+    return std::move(exits_);
   }
 
  private:
@@ -268,8 +263,8 @@ class Deriver {
   const ModelSpec& spec_;
   const SourceTensors& source_;
   std::string_view where_;
-  ExitLayout exits_;
-  std::vector<std::string> notices_;
+  std::vector<std::string>& notices_;
+  ExitLayout exits_ = {};
 };
 
 // Whether a tensor belongs to the head that transformers keeps beside the backbone, without its prefix.
@@ -381,15 +376,12 @@ Checkpoint import_checkpoint(ImportSource source) {
   const ModelConfig config = with_hint("docs/families.md says which encoders can be read", [&] {
     return parse_config(source.config, source.config_where, names.family ? names.family : source.guess);
   });
-  origin.notices.insert(origin.notices.end(), config.notices.begin(), config.notices.end());
 
   ExitLayout exits;
   if (source.exits) {
     exits = parse_exits(*source.exits, config.spec, source.exits_where);
   } else {
-    DerivedExits derived = Deriver(config, names, origin.where).derive();
-    exits = std::move(derived.exits);
-    origin.notices.insert(origin.notices.end(), derived.notices.begin(), derived.notices.end());
+    exits = Deriver(config, names, origin).derive();
     take_policy(config, exits, origin);
   }
 

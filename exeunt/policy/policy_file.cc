@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
@@ -30,9 +31,8 @@ constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 // The value whose name this is, or an error with the nearest one.
 template <class Choice>
 Choice choice_named(std::string_view what, std::string_view name) {
+  if (const auto found = named<Choice>(name)) return *found;
   const auto names = names_of(Choice{});
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found != names.end()) return static_cast<Choice>(found - names.begin());
   const std::vector<std::string> known(names.begin(), names.end());
   throw Error(Code::usage, fmt::format("unknown {} '{}'", what, name.substr(0, 64)), suggestion(name, known));
 }
@@ -183,7 +183,7 @@ void PolicyFile::fields(Self& self, Visit&& visit) {
 namespace {
 
 void require_hash(const std::string& where, std::string_view field, const std::string& text) {
-  if (text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos) return;
+  if (text.size() == 64 && is_hex(text)) return;
   throw_bad_file(where, "field '{}': got \"{}\", want a sha256 in hex", field, text.substr(0, 70));
 }
 

@@ -40,42 +40,31 @@ enum class AdamKind { hf, torch };
 enum class Frozen { eval, train };  // how a part that does not learn runs: as when it answers, or with dropout
 
 // The words of a recipe file, in the order of the enumerations; chosen by the type, the value does not matter.
-namespace recipe_words {
-using Word = std::string_view;
-inline constexpr std::array<Word, 4> kHeadInits{"copy_pooler", "normal", "prototypes", "keep_last"};
-inline constexpr std::array<Word, 4> kGradientRules{"none", "equilibrium", "logit_scale", "project"};
-inline constexpr std::array<Word, 2> kAnchors{"last", "early"};
-inline constexpr std::array<Word, 9> kObjectives{"last",  "early_sum", "sum",     "linear",       "alternate",
-                                                 "limit", "learned",   "distill", "distill_early"};
-inline constexpr std::array<Word, 6> kVariants{"last", "chain", "group", "bidir", "ema", "berxit"};
-inline constexpr std::array<Word, 3> kTrainables{"all", "backbone", "exits"};
-inline constexpr std::array<Word, 3> kKeepBests{"none", "last", "mean"};
-inline constexpr std::array<Word, 2> kClipScopes{"all", "trainable"};
-inline constexpr std::array<Word, 2> kKlReductions{"element", "batch"};
-inline constexpr std::array<Word, 2> kExcludeLasts{"generic", "layer11"};
-inline constexpr std::array<Word, 2> kLearnedGradients{"fresh", "accumulate"};
-inline constexpr std::array<Word, 2> kAdams{"hf", "torch"};
-inline constexpr std::array<Word, 2> kFrozens{"eval", "train"};
-// Of each part of the heads, in the words of Sharing.
-inline constexpr std::array<Word, 4> kReaders{"none", "own", "shared", "own_but_last"};
-inline constexpr std::array<Word, 4> kPoolers{"own", "shared", "none", "groups:K"};
-inline constexpr std::array<Word, 3> kClassifiers{"own", "shared", "groups:K"};
-}  // namespace recipe_words
+template <size_t n>
+using Words = std::array<std::string_view, n>;
 // clang-format off
-constexpr const auto& names_of(HeadInit) noexcept { return recipe_words::kHeadInits; }
-constexpr const auto& names_of(GradientRule) noexcept { return recipe_words::kGradientRules; }
-constexpr const auto& names_of(Anchor) noexcept { return recipe_words::kAnchors; }
-constexpr const auto& names_of(ObjectiveKind) noexcept { return recipe_words::kObjectives; }
-constexpr const auto& names_of(DistillVariant) noexcept { return recipe_words::kVariants; }
-constexpr const auto& names_of(Trainable) noexcept { return recipe_words::kTrainables; }
-constexpr const auto& names_of(KeepBest) noexcept { return recipe_words::kKeepBests; }
-constexpr const auto& names_of(ClipScope) noexcept { return recipe_words::kClipScopes; }
-constexpr const auto& names_of(KlReduction) noexcept { return recipe_words::kKlReductions; }
-constexpr const auto& names_of(ExcludeLast) noexcept { return recipe_words::kExcludeLasts; }
-constexpr const auto& names_of(LearnedGradient) noexcept { return recipe_words::kLearnedGradients; }
-constexpr const auto& names_of(AdamKind) noexcept { return recipe_words::kAdams; }
-constexpr const auto& names_of(Frozen) noexcept { return recipe_words::kFrozens; }
+constexpr Words<4> names_of(HeadInit) noexcept { return {"copy_pooler", "normal", "prototypes", "keep_last"}; }
+constexpr Words<4> names_of(GradientRule) noexcept { return {"none", "equilibrium", "logit_scale", "project"}; }
+constexpr Words<2> names_of(Anchor) noexcept { return {"last", "early"}; }
+constexpr Words<9> names_of(ObjectiveKind) noexcept {
+  return {"last", "early_sum", "sum", "linear", "alternate", "limit", "learned", "distill", "distill_early"};
+}
+constexpr Words<6> names_of(DistillVariant) noexcept { return {"last", "chain", "group", "bidir", "ema", "berxit"}; }
+constexpr Words<3> names_of(Trainable) noexcept { return {"all", "backbone", "exits"}; }
+constexpr Words<3> names_of(KeepBest) noexcept { return {"none", "last", "mean"}; }
+constexpr Words<2> names_of(ClipScope) noexcept { return {"all", "trainable"}; }
+constexpr Words<2> names_of(KlReduction) noexcept { return {"element", "batch"}; }
+constexpr Words<2> names_of(ExcludeLast) noexcept { return {"generic", "layer11"}; }
+constexpr Words<2> names_of(LearnedGradient) noexcept { return {"fresh", "accumulate"}; }
+constexpr Words<2> names_of(AdamKind) noexcept { return {"hf", "torch"}; }
+constexpr Words<2> names_of(Frozen) noexcept { return {"eval", "train"}; }
 // clang-format on
+namespace recipe_words {
+// Of each part of the heads, in the words of Sharing.
+inline constexpr Words<4> kReaders{"none", "own", "shared", "own_but_last"};
+inline constexpr Words<4> kPoolers{"own", "shared", "none", "groups:K"};
+inline constexpr Words<3> kClassifiers{"own", "shared", "groups:K"};
+}  // namespace recipe_words
 
 struct HeadsSpec {
   SharingSpec reader{.kind = Sharing::none}, pooler = {}, classifier = {};
