@@ -285,7 +285,9 @@ void report_rare_answers(const PolicyEntry& entry, const std::vector<std::string
   if (certificate.loss != RiskLoss::disagreement || !certificate.group_by.empty() || answers.size() != labels.size() ||
       labels.size() < 2 || labels.size() > kFew)
     return;
-  const auto least = std::min_element(answers.begin(), answers.end());
+  const auto least = std::min_element(answers.begin(), answers.end(), [](int64_t a, int64_t b) {
+    return a > 0 && (b == 0 || a < b);  // of the answers that occur
+  });
   const double share =
       static_cast<double>(*least) /
       static_cast<double>(std::max<int64_t>(1, std::accumulate(answers.begin(), answers.end(), int64_t{0})));

@@ -204,9 +204,9 @@ TEST_F(AttachModelTest, KeepsItsPromiseOverDrawsOfTexts) {
 TEST_F(AttachModelTest, CertifiesOnePromiseOverPrecisionAndExits) {
   AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
   const Attached chosen = attach_model(job, silent());
-  ASSERT_GE(chosen.precisions.size(), 2U);
-  EXPECT_EQ(chosen.precisions.front().setting, PrecisionSetting{});
-  const auto& tried = chosen.precisions;
+  ASSERT_GE(chosen.trials.size(), 2U);
+  EXPECT_EQ(chosen.trials.front().setting, PrecisionSetting{});
+  const auto& tried = chosen.trials;
   EXPECT_TRUE(
       std::any_of(tried.begin(), tried.end(), [](const auto& t) { return t.setting.precision == Precision::int8; }));
   const Checkpoint model = Checkpoint::open(job.out.string());
@@ -217,7 +217,7 @@ TEST_F(AttachModelTest, CertifiesOnePromiseOverPrecisionAndExits) {
   ::setenv("XDG_STATE_HOME", (scratch_.path() / "other").c_str(), 1);
   const Attached named = attach_model(job, silent());
   EXPECT_EQ(named.setting.precision, Precision::int8);
-  EXPECT_TRUE(named.precisions.empty());
+  EXPECT_TRUE(named.trials.empty());
   const Resolved runs = resolve(Checkpoint::open(job.out.string()), {});
   EXPECT_EQ(runs.precision, Precision::int8);
   ASSERT_TRUE(runs.certificate);

@@ -140,7 +140,7 @@ TEST(Classifier, IgnoresPolicyOfOtherWeightsAndDropsPromiseOfOtherPrecisionMap) 
 TEST(Classifier, RejectsBackboneWithoutHeads) {
   const Error error = error_of([] { Classifier(EXEUNT_TEST_DATA "/checkpoints/bert-backbone"); });
   EXPECT_EQ(error.code(), Code::bad_file);
-  EXPECT_THAT(error.what(), HasSubstr("the model has no exits"));
+  EXPECT_THAT(error.what(), HasSubstr("the model has no head"));
 }
 
 TEST(Classifier, RejectsBlankTextsAndInvalidUtf8) {

@@ -99,7 +99,7 @@ TEST(Engine, RejectsBareBackboneAndUnsupportedPrecision) {
   const ModelSpec spec = small_spec();
   const Error bare = error_of([&] { const Engine engine(make_model(spec, {})); });
   EXPECT_EQ(bare.code(), Code::bad_file);
-  EXPECT_THAT(bare.what(), HasSubstr("no exits"));
+  EXPECT_THAT(bare.what(), HasSubstr("no head"));
 
   Kernels plain = kernels_named("generic");
   plain.bf16 = false;

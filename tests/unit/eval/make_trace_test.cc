@@ -121,7 +121,7 @@ TEST(MakeTrace, RejectsDataThatDoesNotFitTheModel) {
   const Checkpoint model = Checkpoint::open(kModel);
   const Checkpoint bare = Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-backbone");
   const auto tokenizer = load_tokenizer(model.folder());
-  EXPECT_THAT(error_of([&] { (void)make_trace(bare, *tokenizer, some_data(), {}); }).what(), HasSubstr("no exits"));
+  EXPECT_THAT(error_of([&] { (void)make_trace(bare, *tokenizer, some_data(), {}); }).what(), HasSubstr("no head"));
   EXPECT_THAT(error_of([&] { (void)make_trace(model, *tokenizer, some_data("maybe negative"), {}); }).what(),
               HasSubstr("maybe"));
   Dataset numbers = parse_user_data("text,label\nx,1.5\ny,2\n", "my.csv", as_csv());
