@@ -9,8 +9,8 @@
 #include "exeunt/base/files.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/policy/policy_text.h"
+#include "lab/choose/sweep_model.h"
 #include "lab/cli/setting_flags.h"
-#include "lab/cli/sweep_output.h"
 #include "lab/cli/verbs.h"
 #include "lab/elue/elue.h"
 #include "lab/papers/elbert.h"
@@ -21,11 +21,123 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct LabSweepFlags : SweepFlags {
+// `exeunt sweep`: quality and cost of many policies from one forward pass, for one model or every checkpoint of a
+// training.
+struct SweepFlags {
+  MeasureOptions run{.fp32_answers = true};
   OldSettingFlags settings;
-  std::string view, view_files, test_files, npy, stats, baseline, extrapolate = "clamp", elue_scores;
-  bool elue = false;
+  std::string csv, view, view_files, test_files, npy, stats, baseline, extrapolate = "clamp", elue_scores;
+  bool all_checkpoints = false, measure = false, elue = false;
 };
+
+// One row per checkpoint, one column per setting; the best of each setting is marked.
+void print_checkpoints(const std::vector<Swept>& all, Metric primary) {
+  std::vector<std::string> header{"checkpoint"};
+  for (const SweepRow& row : all.front().rows) header.push_back(row.score.policy);
+  std::vector<std::vector<std::string>> table;
+  const Swept* best = nullptr;
+  size_t best_setting = 0;
+  for (const Swept& one : all) {
+    std::vector<std::string> cells{one.checkpoint};
+    for (size_t i = 0; i < one.rows.size(); ++i) {
+      const double value = quality_of(one.rows[i].score, primary);
+      cells.push_back(percent(value) + (one.best[i] ? " *" : "  "));
+      if (one.best[i] && (best == nullptr || value > quality_of(best->rows[best_setting].score, primary))) {
+        best = &one;
+        best_setting = i;
+      }
+    }
+    table.push_back(std::move(cells));
+  }
+  print_table(header, table);
+  const bool gold = !all.front().rows.front().score.metrics.empty();
+  fmt::print("\n{} in percent; * marks the best checkpoint of a setting\n",
+             gold ? std::string(name_of(primary)) : "agreement with " + all.front().measured->trace.reference_name());
+  if (best == nullptr) return;
+  const PolicyScore& s = best->rows[best_setting].score;
+  fmt::print("best of all: {} with {}: {} after {:.2f} layers on average ({:.2f}x fewer)\n", best->checkpoint, s.policy,
+             percent(quality_of(s, primary)), s.cost.average_layers, s.cost.speedup_ratio);
+}
+
+OrderedJson swept_json(const Swept& swept) {
+  OrderedJson out;
+  out["rows"] = sweep_json(swept.rows);
+  if (swept.measured->profile) out["profile"] = swept.measured->profile->name();
+  return out;
+}
+
+void print_rows(const Swept& swept) {
+  const std::vector<SweepRow>& rows = swept.rows;
+  const PolicyScore& first = rows.front().score;
+  const bool mflops = first.mflops.has_value(), times = first.predicted_ms.has_value();
+  const bool measured = first.measured_ms.has_value();
+  std::vector<std::string> header{"policy"};
+  for (const Score& metric : rows.front().score.metrics) header.emplace_back(name_of(metric.metric));
+  header.insert(header.end(), {"agreement", "layers", "speed-up"});
+  if (mflops) header.emplace_back("MFLOPs");
+  if (times) header.emplace_back("ms");
+  if (measured) header.insert(header.end(), {"clock ms", "clock speed-up"});
+  header.emplace_back("best");
+  std::vector<std::vector<std::string>> table;
+  for (const SweepRow& row : rows) {
+    const PolicyScore& s = row.score;
+    std::vector<std::string> cells{s.policy};
+    for (const Score& metric : s.metrics) cells.push_back(percent(metric.value));
+    cells.insert(cells.end(), {percent(s.agreement), fmt::format("{:.2f}", s.cost.average_layers),
+                               fmt::format("{:.2f}", s.cost.speedup_ratio)});
+    if (mflops) cells.push_back(fmt::format("{:.1f}", *s.mflops));
+    if (times) cells.push_back(fmt::format("{:.3f}", *s.predicted_ms));
+    if (measured) {
+      cells.push_back(fmt::format("{:.3f}", *s.measured_ms));
+      cells.push_back(fmt::format("{:.2f}", *s.measured_speedup));
+    }
+    cells.emplace_back(row.on_front ? "*" : "");
+    table.push_back(std::move(cells));
+  }
+  print_table(header, table);
+  if (swept.measured->trace.info.precision != "fp32")
+    fmt::print("\nagreement: with {}\n", swept.measured->trace.reference_name());
+  if (times) fmt::print("\nms: predicted for {}\n", swept.measured->profile->name());
+  if (measured)
+    fmt::print("\nclock: per text, the texts of this sweep run one at a time under every policy, in turns\n");
+}
+
+std::vector<Swept> run_sweep(const Common& common, const SweepFlags& flags, const SettingsFor& settings) {
+  std::vector<Swept> all;
+  if (flags.all_checkpoints) {
+    all = sweep_checkpoints(flags.run, settings, observer(common));
+  } else {
+    all.push_back(sweep_model(flags.run, settings, observer(common)));
+  }
+  if (flags.measure)
+    for (Swept& swept : all) measure_times(flags.run, swept, observer(common));
+  return all;
+}
+
+void show_checkpoints(const Common& common, const SweepFlags& flags, std::vector<Swept> all) {
+  const Metric primary = primary_metric(all.front().measured->trace);
+  mark_best(all, primary);
+  if (!flags.csv.empty()) write_atomically(flags.csv, csv_of(checkpoints_json(all)));
+  if (common.json) return print_json({{"rows", checkpoints_json(all)}});
+  print_checkpoints(all, primary);
+}
+
+CLI::App* add_sweep_verb(CommandLine& line, SweepFlags& flags, std::function<void()> run) {
+  CLI::App* verb = add_verb(
+      line, "sweep", "Evaluate many exit policies from one forward pass",
+      {"exeunt sweep runs/my", "exeunt sweep models/sst2 --task SST-2 --data glue_data --policy 'entropy:0..0.6/0.05'",
+       "exeunt sweep x.safetensors --policy 'entropy:0.05|0.1|0.2' --policy 'patience:3..8' --csv sweep.csv",
+       "exeunt sweep saved_models/MRPC --all-checkpoints --task MRPC --data glue_data --policy 'patience:3..8'"},
+      std::move(run));
+  add_run_flags(*verb, flags.run, Takes::model_or_trace);
+  add_trace_flags(*verb, flags.run);
+  add_score_flags(line, *verb, flags.run);
+  verb->add_flag("--all-checkpoints", flags.all_checkpoints, "Sweep every checkpoint-N in MODEL and mark the best");
+  verb->add_flag("--measure", flags.measure,
+                 "Also run the texts under every policy, in turns, and report milliseconds and speed-up by the clock");
+  verb->add_option("--csv", flags.csv, "Also write the rows as CSV");
+  return verb;
+}
 
 // The runs as the original implementations would report them. Times are those of the replay, unless --measure ran them.
 std::vector<ViewRun> view_runs(const Swept& swept) {
@@ -87,7 +199,7 @@ void write_answers(View view, const std::filesystem::path& folder, const Swept& 
   write_view_files(view, folder, view_runs(swept));
 }
 
-void write_files(const Common& common, const LabSweepFlags& flags, const Swept& swept) {
+void write_files(const Common& common, const SweepFlags& flags, const Swept& swept) {
   const auto under = [&](const std::string& folder) {
     return swept.checkpoint.empty() ? fs::path(folder) : fs::path(folder) / swept.checkpoint;
   };
@@ -102,7 +214,7 @@ void write_files(const Common& common, const LabSweepFlags& flags, const Swept& 
   if (!flags.view_files.empty()) write_answers(view_named(flags.view), under(flags.view_files), swept);
 }
 
-void show_one(const Common& common, const LabSweepFlags& flags, const Swept& swept) {
+void show_one(const Common& common, const SweepFlags& flags, const Swept& swept) {
   if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(swept.rows));
   std::optional<ElueOutcome> elue;
   if (flags.elue || !flags.baseline.empty()) {
@@ -124,7 +236,7 @@ void show_one(const Common& common, const LabSweepFlags& flags, const Swept& swe
 }
 
 // The test split, under each setting answered by the checkpoint that was best with it.
-void answer_by_best(const Common& common, const LabSweepFlags& flags, View view, std::vector<Swept>& all) {
+void answer_by_best(const Common& common, const SweepFlags& flags, View view, std::vector<Swept>& all) {
   mark_best(all, primary_metric(all.front().measured->trace));
   for (size_t i = 0; i < all.size(); ++i) {
     std::vector<PolicySpec> best;
@@ -146,14 +258,14 @@ void answer_by_best(const Common& common, const LabSweepFlags& flags, View view,
 }
 
 // DeeBERT's programs ran every threshold and timed it; a replay does not.
-void tell_replayed(const Common& common, const LabSweepFlags& flags, const std::optional<View>& view) {
+void tell_replayed(const Common& common, const SweepFlags& flags, const std::optional<View>& view) {
   const bool timed = view == View::deebert || view == View::romebert;
   if (flags.measure || (!timed && flags.npy.empty())) return;
   notice(common, fmt::format("{} of the replay, not of a run: --measure runs every setting",
                              flags.npy.empty() ? "'Eval time' is" : "'Eval time' and the time in entropy_S.npy are"));
 }
 
-void run_lab_sweep(const Common& common, const LabSweepFlags& flags) {
+void run_lab_sweep(const Common& common, const SweepFlags& flags) {
   std::optional<View> view;
   if (!flags.view.empty()) view = view_named(flags.view);  // rejects it before anything runs
   std::vector<Swept> all = run_sweep(common, flags, settings_of_flags(common, flags.settings));
@@ -175,7 +287,7 @@ void run_lab_sweep(const Common& common, const LabSweepFlags& flags) {
 }  // namespace
 
 void add_sweep(CommandLine& line) {
-  const auto flags = std::make_shared<LabSweepFlags>();
+  const auto flags = std::make_shared<SweepFlags>();
   CLI::App* verb = add_sweep_verb(line, *flags, [flags, &common = line.common] { run_lab_sweep(common, *flags); });
   add_old_setting_flags(*verb, flags->settings, "--policy");
   verb->add_option("--npy", flags->npy, "Also write DeeBERT's arrays: each_layer.npy and entropy_{S}.npy");
