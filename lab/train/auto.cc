@@ -29,7 +29,7 @@
 #include "exeunt/train/stage_plan.h"
 #include "lab/choose/recommend.h"
 #include "lab/cli/goal_flags.h"
-#include "lab/train/verbs.h"
+#include "lab/train/lab_train_verbs.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;

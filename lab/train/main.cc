@@ -3,7 +3,7 @@
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/program.h"
 #include "lab/papers/elbert.h"
-#include "lab/train/verbs.h"
+#include "lab/train/lab_train_verbs.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "exeunt/train/run_files.h"
 #include "lab/cli/auto_flags.h"
 #include "lab/pretrain/pretrain.h"
-#include "lab/train/verbs.h"
+#include "lab/train/lab_train_verbs.h"
 
 namespace exeunt::apps {
 namespace {
