@@ -53,8 +53,8 @@ class Pipeline {
     // The first tokens of a long text usually come from its beginning, and only that is looked at then.
     for (size_t most = first_look(limit);; most *= 4) {
       const size_t end = most < text.size() ? find_cut(normalizer_, text, most, Cut::at_edge) : text.size();
+      if (end == text.size()) return tokens_in(text, limit, model);  // also of an empty text
       if (end == 0) continue;
-      if (end == text.size()) return tokens_in(text, limit, model);
       Sure sure;
       Tokens out = tokens_in(text.substr(0, end), limit, model, &sure);
       if (out.cut && !out.offsets.empty() && out.offsets.back().second <= sure.end) return out;
