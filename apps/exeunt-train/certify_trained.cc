@@ -21,7 +21,8 @@
 namespace exeunt::apps {
 namespace {
 
-constexpr double kUsualDrops[] = {0.02, 0.05};
+constexpr double kUsualDrop = 0.02, kLargerDrop = 0.05;
+constexpr size_t kRoom = 2;  // over the rows needed where none is lost: int8 alone changes an answer or two
 
 // How many rows the certification split needs for this loss, if none is lost: a part of them is tested on.
 size_t rows_for(double drop) {
@@ -29,13 +30,13 @@ size_t rows_for(double drop) {
   return static_cast<size_t>(std::ceil(tested / SplitShares{}.certify));
 }
 
-// The loss that so many rows can certify, if there is one: the one that was asked for, else the smallest usual one.
+// The loss that so many rows can certify, if there is one: the one that was asked for, else the usual one where they
+// leave room for lost answers, else the larger one. By their number alone: they are not looked at before the test.
 std::optional<double> certifiable_drop(size_t rows, const std::optional<double>& asked) {
   if (rows == 0) return std::nullopt;
   if (asked) return rows >= rows_for(*asked) ? asked : std::nullopt;
-  for (const double drop : kUsualDrops)
-    if (rows >= rows_for(drop)) return drop;
-  return std::nullopt;
+  if (rows >= kRoom * rows_for(kUsualDrop)) return kUsualDrop;
+  return rows >= rows_for(kLargerDrop) ? std::optional(kLargerDrop) : std::nullopt;
 }
 
 std::string percent_text(double share) {
@@ -61,7 +62,7 @@ std::vector<std::string> next_steps(const Certification& what) {
   };
   return {fmt::format("certification split of {} rows is too small: a certificate for 5 % needs {} (about {} rows in "
                       "all), for 2 % {} (about {})",
-                      what.rows, rows_for(0.05), in_all(0.05), rows_for(0.02), in_all(0.02)),
+                      what.rows, rows_for(kLargerDrop), in_all(kLargerDrop), rows_for(kUsualDrop), in_all(kUsualDrop)),
           fmt::format("next: exeunt serve {0}, with an uncertified policy; to certify one, add rows, or use unlabelled "
                       "texts: exeunt calibrate {0} --unlabelled FILE{1} --max-drop 5%",
                       out, flags_for(texts))};
