@@ -56,6 +56,10 @@ std::string out_folder(const std::string& chosen, const TrainDataFlags& rows) {
 Checkpoint open_model(const Common& common, const std::string& name, int layers) {
   Checkpoint model = Checkpoint::open(name);
   for (const std::string& line : model.notices()) notice(common, line);
+  if (model.exits().ngrams) {
+    notice(common, "the exit before the first layer is left out: it is not trained here; attach it again afterwards");
+    model = without_exit_0(model);
+  }
   return layers > 0 ? first_layers(model, layers) : model;
 }
 

@@ -24,6 +24,7 @@ struct AttachFlags {
   BudgetFlags budget{.budgets = {"2%"}};
   std::string format, precision, out;
   bool tab_pair = false;
+  size_t exit_0_mib = 0;
 };
 
 // Labels and texts come in files of the same columns.
@@ -50,6 +51,7 @@ AttachJob job_of(const AttachFlags& flags) {
   job.texts.columns = text_columns(flags);
   job.out = flags.out.empty() ? default_out(job.model) : flags.out;
   job.precision = precision_named(flags.precision);
+  job.exit_0_bytes = flags.exit_0_mib << 20;
   flags.budget.put_into(job.plan);
   if (!flags.budget.range.empty()) job.plan.range = value_range(flags.budget.range, "--range");
   // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
@@ -217,6 +219,11 @@ void add_attach(CommandLine& line) {
   add_field_flags(*verb, job.heads);
   verb->get_option("--lr")->default_str("0.001; 0.003 for regression and for ten labels or more");
   verb->add_option("--seed", job.texts.seed, "Seed of the draw, the split and the exits")->capture_default_str();
+  verb->add_option("--exit0-size", flags->exit_0_mib,
+                   "Add an exit before the first layer, which answers from the words alone, with a table of at most so "
+                   "many MiB; 0 = none; the CPU alone runs it")
+      ->check(number_in(0, 1024))
+      ->capture_default_str();
   add_verbose_flag(line, *verb);
   verb->add_flag("--force", job.force, "Replace the exits that the model has, and a folder that exists");
   verb->add_option("--out", flags->out, "Output folder")->default_str("the model's name with -fast");

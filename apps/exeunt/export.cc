@@ -21,7 +21,7 @@ void run_onnx(const Common& common, const ExportFlags& flags) {
   for (const std::string& text : model.notices()) notice(common, text);
   const WriteOptions write{.replace = flags.force, .beside = card_writer(model, flags.out, CardFor::onnx)};
   for (const std::string& text : export_onnx(model, flags.out, write)) notice(common, text);
-  const size_t exits = model.exits().sites.size();
+  const size_t exits = model.exits().sites.size() - (model.exits().ngrams ? 1 : 0);  // which is left out
   if (common.json) return print_json({{"out", flags.out}, {"format", "onnx"}, {"exits", exits}, {"segments", exits}});
   fmt::print("wrote {}: all_exits.onnx, {} and weights.bin\n", flags.out,
              exits == 1 ? "segment-01.onnx" : fmt::format("segment-01.onnx to segment-{:02}.onnx", exits));

@@ -105,7 +105,7 @@ OrderedJson as_json(const Subject& subject, int tokens) {
     row["after"] = site.after;
     row["reader"] = site.reader ? OrderedJson(*site.reader) : OrderedJson(nullptr);
     row["pooler"] = site.pooler ? OrderedJson(*site.pooler) : OrderedJson(nullptr);
-    row["classifier"] = site.classifier;
+    row["classifier"] = site.after == 0 ? OrderedJson(nullptr) : OrderedJson(site.classifier);
     row["mflops"] = mflops(departure_macs(spec, subject.exits, {.after = site.after, .tokens = tokens}));
     if (!subject.loss_weights.empty()) row["loss_weight"] = subject.loss_weights[model["exits"].size()];
     model["exits"].push_back(std::move(row));
@@ -146,7 +146,7 @@ void print_subject(const Subject& subject, int tokens) {
   for (const ExitSite& site : subject.exits.sites) {
     const int64_t macs = departure_macs(spec, subject.exits, {.after = site.after, .tokens = tokens});
     table.push_back({fmt::format("{}", site.after), index_text(site.reader), index_text(site.pooler),
-                     fmt::format("{}", site.classifier), fmt::format("{:.2f}", mflops(macs))});
+                     site.after == 0 ? "-" : fmt::format("{}", site.classifier), fmt::format("{:.2f}", mflops(macs))});
     if (!subject.loss_weights.empty())
       table.back().push_back(fmt::format("{:.4f}", subject.loss_weights[table.size() - 1]));
   }

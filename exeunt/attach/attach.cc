@@ -122,7 +122,7 @@ class ExitTrainer {
   }
 
   // Each exit needs the rows of its layer and a trainer in memory.
-  std::vector<AttachedExit> run() {
+  AttachedExits run() {
     const size_t trainer = HeadTrainer::bytes(shape_of(engine_));
     const size_t rows = CachedRows::bytes(texts_, engine_.spec().hidden, 1);
     if (const size_t together = std::min(options_.memory / (rows + trainer), exits_.size()); together > 0) {
@@ -131,8 +131,12 @@ class ExitTrainer {
       const size_t trainers = exits_.size() * trainer;
       train_recomputing(options_.memory > trainers ? options_.memory - trainers : 0);
     }
-    std::vector<AttachedExit> out;
-    for (Exit& exit : exits_) out.push_back(std::move(exit.found));
+    AttachedExits out;
+    for (Exit& exit : exits_) out.exits.push_back(std::move(exit.found));
+    if (options_.pieces) {
+      const NgramSettings settings{.bytes = options_.ngram_bytes, .seed = options_.heads.seed};
+      out.ngrams = train_ngrams(texts_, train_count_, *targets_, *options_.pieces, settings, options_.threads);
+    }
     return out;
   }
 
@@ -279,8 +283,8 @@ class ExitTrainer {
 
 }  // namespace
 
-std::vector<AttachedExit> train_exits(Engine& engine, std::span<const Encoding> train,
-                                      std::span<const Encoding> validation, const AttachOptions& options) {
+AttachedExits train_exits(Engine& engine, std::span<const Encoding> train, std::span<const Encoding> validation,
+                          const AttachOptions& options) {
   return ExitTrainer(engine, train, validation, options).run();
 }
 

@@ -301,11 +301,11 @@ class AttachFlow {
     family_ = path_exists(source_.folder() / "recipe.json") || path_exists(source_.folder() / kAttachFile)
                   ? model_family(source_)
                   : weights_sha256(finished_);
-    test_ = sha256_hex(fmt::format("attach {} {} {} {} {} {} {} {} {} {} {} {} {}", weights_sha256(finished_),
-                                   drawn_.sha256, job_.texts.seed, job_.texts.limit, result_.max_length, version(),
-                                   engine_traits(Device{}).name, kNumerics, job_.thresholds, job_.labelled.path,
-                                   job_.precision ? name_of(*job_.precision) : "", fields_json(heads()).dump(),
-                                   fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
+    test_ = sha256_hex(fmt::format(
+        "attach {} {} {} {} {} {} {} {} {} {} {} {} {} {}", weights_sha256(finished_), drawn_.sha256, job_.texts.seed,
+        job_.texts.limit, result_.max_length, version(), engine_traits(Device{}).name, kNumerics, job_.thresholds,
+        job_.labelled.path, job_.precision ? name_of(*job_.precision) : "", fields_json(heads()).dump(),
+        job_.exit_0_bytes, fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
     const TriedIn in{.precision = std::string(job_.precision ? name_of(*job_.precision) : ""),
                      .named = job_.precision.has_value(),
                      .family = family_};
@@ -346,15 +346,33 @@ class AttachFlow {
     result_.engine = engine.name();
     result_.threads = engine.threads();
     result_.problem = finished_.exits().problem;
-    const std::vector<AttachedExit> exits = train_exits(engine, learned(), held_out().first(result_.parts.fit),
-                                                        {.heads = heads(),
-                                                         .threads = job_.texts.threads,
-                                                         .memory = memory_for_rows(),
-                                                         .progress = observer_.progress,
-                                                         .on_teacher_logits = [&](std::span<const float> logits) {
-                                                           require_different_answers(logits, finished_.exits());
-                                                         }});
-    model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits));
+    exits_ = train_exits(engine, learned(), held_out().first(result_.parts.fit),
+                         {.heads = heads(),
+                          .threads = job_.texts.threads,
+                          .memory = memory_for_rows(),
+                          .pieces = pieces(),
+                          .ngram_bytes = job_.exit_0_bytes,
+                          .progress = observer_.progress,
+                          .on_teacher_logits = [&](std::span<const float> logits) {
+                            require_different_answers(logits, finished_.exits());
+                          }});
+    model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits_));
+  }
+
+  [[nodiscard]] std::optional<TokenPieces> pieces() const {
+    if (job_.exit_0_bytes == 0) return std::nullopt;
+    return token_pieces(*tokenizer_, finished_.spec().vocab);
+  }
+
+  // Whether the validation texts promise fewer layers with exit 0 than without.
+  [[nodiscard]] bool exit_0_pays(CalibrationPlan plan) const {
+    const auto cost = [&] {
+      return try_families(fp32_, static_cast<int64_t>(fp32_.certify.rows), plan).front().cost_fraction;
+    };
+    const double with = cost();
+    plan.exits = fp32_.fit.info.layers;
+    plan.exits.erase(plan.exits.begin());
+    return with < cost();
   }
 
   // The texts that were not learned, in the order of their parts.
@@ -389,6 +407,11 @@ class AttachFlow {
     plan.family = family_;
     plan.test = test_;
     if (result_.problem == Problem::regression) choose_range(plan);
+    if (exits_.ngrams && !exit_0_pays(plan)) {
+      exits_.ngrams.reset();
+      model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits_));
+      return certify();
+    }
     const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
     static_cast<CertifiedChoice&>(result_) = certifier.run(plan);
@@ -496,6 +519,7 @@ class AttachFlow {
   Exceptions exceptions_ = {};
   std::string family_ = {}, test_ = {};  // as CalibrationPlan has them
   DrawnTexts drawn_ = {};
+  AttachedExits exits_ = {};
   std::unique_ptr<const Checkpoint> model_ = {};
   CalibrationData fp32_ = {};                // the parts
   std::optional<LearnedRows> learned_ = {};  // by the model; in the end, by its exits, too

@@ -32,7 +32,10 @@ class Imitation {
   // A head learns values with mean 0 and spread 1, whatever their unit; this makes it answer in the model's unit.
   void finish(HeadArray& weights) const;
 
+  // Of values; 1 and 0 of other answers.
   [[nodiscard]] double spread() const noexcept { return spread_; }
+  [[nodiscard]] double mean() const noexcept { return mean_; }
+  [[nodiscard]] int outputs() const noexcept { return outputs_; }
 
  private:
   [[nodiscard]] std::span<const float> target(size_t text) const noexcept;

@@ -45,10 +45,27 @@ void take_head(const Checkpoint& from, const ExitSite& old, const ExitSite& now,
   take_renamed(from, part("classifier", old.classifier), part("classifier", now.classifier), out);
 }
 
-void put(TensorSet& out, const std::string& name, std::vector<int64_t> shape, std::span<const float> values) {
-  const auto own = std::make_shared<const std::vector<float>>(values.begin(), values.end());
-  out.tensors[name] = view_of(DType::f32, *own, std::move(shape));
+template <class Value>
+void put_as(DType dtype, TensorSet& out, const std::string& name, std::vector<int64_t> shape,
+            std::span<const Value> values) {
+  const auto own = std::make_shared<const std::vector<Value>>(values.begin(), values.end());
+  out.tensors[name] = view_of(dtype, *own, std::move(shape));
   out.owners.push_back(own);
+}
+
+void put(TensorSet& out, const std::string& name, std::vector<int64_t> shape, std::span<const float> values) {
+  put_as(DType::f32, out, name, std::move(shape), values);
+}
+
+void put_ngrams(const TrainedNgrams& ngrams, TensorSet& out) {
+  const NgramShape& shape = ngrams.shape;
+  const auto outputs = static_cast<int64_t>(ngrams.bias.size());
+  put_as<uint16_t>(DType::bf16, out, "exits.ngrams.table", {int64_t{1} << shape.bits, shape.rank}, ngrams.table);
+  if (!ngrams.output.empty()) put(out, "exits.ngrams.output", {outputs, shape.rank}, ngrams.output);
+  put(out, "exits.ngrams.bias", {outputs}, ngrams.bias);
+  put_as<uint8_t>(DType::u8, out, "exits.ngrams.pieces", {shape.piece_bytes}, ngrams.pieces.bytes);
+  put_as<int32_t>(DType::i32, out, "exits.ngrams.begins", {static_cast<int64_t>(ngrams.pieces.begins.size())},
+                  ngrams.pieces.begins);
 }
 
 void put_head(const AttachedExit& exit, int index, TensorSet& out) {
@@ -84,19 +101,25 @@ Checkpoint finished_model(const Checkpoint& model) {
   exits.sites = {now};
   exits.lte = false;
   exits.last_ramp.reset();
+  exits.ngrams.reset();
   exits.compat_last_ramp = LastRamp::final;
   TensorSet tensors = backbone_of(model);
   take_head(model, site, now, tensors);
   return {model.spec(), std::move(exits), std::move(tensors), origin_of(model)};
 }
 
-Checkpoint with_exits(const Checkpoint& finished, const std::vector<AttachedExit>& exits) {
+Checkpoint with_exits(const Checkpoint& finished, const AttachedExits& attached) {
   const ExitSite old = finished.exits().sites.back();
   ExitLayout layout = finished.exits();
   layout.sites.clear();
   TensorSet tensors = backbone_of(finished);
+  if (attached.ngrams) {
+    layout.ngrams = attached.ngrams->shape;
+    layout.sites.push_back({.after = 0, .classifier = kNoClassifier});
+    put_ngrams(*attached.ngrams, tensors);
+  }
   int index = 0;
-  for (const AttachedExit& exit : exits) {
+  for (const AttachedExit& exit : attached.exits) {
     layout.sites.push_back({.after = exit.after, .reader = index, .pooler = index, .classifier = index});
     put_head(exit, index++, tensors);
   }

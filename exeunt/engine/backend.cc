@@ -101,7 +101,7 @@ ExitEvaluator::ExitEvaluator(const ExitLayout& exits, const Ask& ask) : exits_(e
 bool ExitEvaluator::evaluate(const Exit& exit, const Ramp& ramp) {
   const Policy* policy = ask_.policy ? &ask_.policy->bound : nullptr;
   const int nth = policy != nullptr ? policy->nth[exit.site] : -1;
-  std::copy_n(exit.logits, exits_.outputs, logits_.begin());
+  if (exit.logits != logits_.data()) std::copy_n(exit.logits, exits_.outputs, logits_.begin());
   site_ = exit.site;
   bool leaves = false;
   if (nth < 0) {

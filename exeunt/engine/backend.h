@@ -99,7 +99,8 @@ class ExitEvaluator {
   // The next exit, which becomes the one that answers. Returns whether the policy lets the text leave.
   bool evaluate(const Exit& exit, const Ramp& ramp);
 
-  [[nodiscard]] int site() const noexcept { return site_; }  // evaluated last; -1: none yet
+  [[nodiscard]] int site() const noexcept { return site_; }          // evaluated last; -1: none yet
+  [[nodiscard]] float* logits() noexcept { return logits_.data(); }  // [outputs] where those of the next may be written
   // What that exit answers. Once, after evaluate().
   void answer(Answer& out);
 

@@ -11,6 +11,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/engine/backend.h"
 #include "exeunt/engine/formulas.h"
+#include "exeunt/engine/ngram_exit.h"
 #include "exeunt/model/schema.h"
 
 namespace exeunt {
@@ -48,6 +49,7 @@ struct Reference::Weights {
       rotation.emplace(spec.rotary_base, spec.head_width(), spec.positions);
       local_rotation.emplace(spec.local_rotary_base, spec.head_width(), spec.positions);
     }
+    if (exits.ngrams) ngrams.emplace(checkpoint);
     if (spec.relative_buckets == 0) return;
     buckets.emplace(spec);
     const std::vector<float> distances = normed(tables.at("relative"), "relative.norm");
@@ -167,6 +169,7 @@ struct Reference::Weights {
   std::map<std::string, std::vector<float>> tables = {};  // and, per layer, the keys and queries of all distances
   std::optional<Rotation> rotation = {}, local_rotation = {};
   std::optional<DistanceBuckets> buckets = {};
+  std::optional<NgramExit> ngrams = {};
 };
 
 Reference::Reference(const Checkpoint& checkpoint) : weights_(std::make_unique<const Weights>(checkpoint)) {}
@@ -189,6 +192,11 @@ ReferenceOutput Reference::run(std::span<const int32_t> ids, std::span<const uin
   ReferenceOutput out{.tokens = static_cast<int>(ids.size()), .hidden = spec.hidden};
   std::vector<float> rows = weights_->embed(ids, types);
   if (options.keep_rows) out.rows.push_back(rows);
+  if (weights_->ngrams) {
+    ReferenceExit& first = out.exits.emplace_back(ReferenceExit{.after = 0});
+    first.logits.resize(static_cast<size_t>(layout.outputs));
+    weights_->ngrams->run(ids, first.logits.data());
+  }
   for (int layer = 1; layer <= std::min(spec.layers, options.max_layers); ++layer) {
     rows = weights_->run_layer(layer - 1, rows);
     if (options.keep_rows) out.rows.push_back(rows);

@@ -375,7 +375,7 @@ ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
   // As it runs: what the layer takes at which a text leaves.
   measure(plan.engine.cls_first, [&](size_t i, auto&& time, Engine& engine) {
     double leave = entry.layer_ms.front()[i];
-    for (size_t layer = 0, site = 0; layer < layers; ++layer) {
+    for (size_t layer = 0, site = sites.front().after == 0 ? 1 : 0; layer < layers; ++layer) {
       if (site < sites.size() && sites[site].after == static_cast<int>(layer) + 1) {
         const double whole = time(engine.bind(parse_policy(fmt::format("layer:{}", layer + 1))));
         leave = std::max(0.0, whole - entry.embedding_ms[i] - entry.exit_ms[i] -

@@ -62,6 +62,9 @@ double set_loss(std::span<const float> logits, std::span<const float> gold) {
 
 }  // namespace
 
+// Where every text leaves before the first layer: that exit's work, about, in layers.
+constexpr double kExit0Layers = 0.02;
+
 LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<int>& layers) {
   int64_t rows = 0;
   double run = 0;
@@ -75,7 +78,7 @@ LayerCost layer_cost(const std::vector<int64_t>& histogram, const std::vector<in
   cost.average_layers = run / static_cast<double>(rows);
   cost.cost_fraction = cost.average_layers / all;
   cost.saved_fraction = 1 - cost.cost_fraction;
-  cost.speedup_ratio = all / cost.average_layers;
+  cost.speedup_ratio = all / std::max(cost.average_layers, kExit0Layers);
   return cost;
 }
 

@@ -79,7 +79,11 @@ void check_tensor(const ModelSpec& spec, const TensorSet& tensors, const TensorI
                             shape_text(view->shape), shape_text(info.shape)),
                 misfit_hint(spec, tensors));
   }
-  if (view->dtype != DType::f32 && view->dtype != DType::f16 && view->dtype != DType::bf16) {
+  if (info.dtype && view->dtype != *info.dtype) {
+    throw_bad_file(origin.where, "{}: got {}, want {}", tensor_text(origin, info.name), name_of(view->dtype),
+                   name_of(*info.dtype));
+  }
+  if (!info.dtype && view->dtype != DType::f32 && view->dtype != DType::f16 && view->dtype != DType::bf16) {
     throw_bad_file(origin.where, "{}: got {}, want F32, F16 or BF16", tensor_text(origin, info.name),
                    name_of(view->dtype));
   }
@@ -126,6 +130,17 @@ Checkpoint Checkpoint::with_labels(std::vector<std::string> labels) const {
   ExitLayout exits = exits_;
   exits.labels = std::move(labels);
   return with_exits(std::move(exits));
+}
+
+Checkpoint without_exit_0(const Checkpoint& model) {
+  ExitLayout exits = model.exits();
+  exits.ngrams.reset();
+  exits.sites.erase(exits.sites.begin());
+  TensorSet tensors = model.tensors();
+  std::erase_if(tensors.tensors, [](const auto& one) { return one.first.starts_with("exits.ngrams."); });
+  Origin origin;
+  origin.folder = model.folder();
+  return {model.spec(), std::move(exits), std::move(tensors), std::move(origin)};
 }
 
 const TensorView& Checkpoint::get(std::string_view name) const {

@@ -71,6 +71,9 @@ class Checkpoint {
   Origin origin_;
 };
 
+// The same model without its exit before the first layer.
+[[nodiscard]] Checkpoint without_exit_0(const Checkpoint& model);
+
 // Reads the tensors of TensorFlow's .index file, under PyTorch's names and with its shapes; files of the checkpoint
 // must lie in `folder` unless it is empty.
 using TensorFlowReader = TensorSet (*)(const std::filesystem::path& index, const std::filesystem::path& folder);

@@ -26,7 +26,7 @@ template <class Counts>
 ParameterCount count_if(const ModelSpec& spec, const ExitLayout& exits, Counts counts) {
   ParameterCount count;
   for (const TensorInfo& info : schema(spec, exits)) {
-    if (!counts(info)) continue;
+    if (!counts(info) || (info.dtype && !is_floating(*info.dtype))) continue;
     const auto elements = static_cast<int64_t>(checked_elements(info.shape).value_or(0));
     const bool exit = info.name.starts_with("exits.");
     (exit ? count.exits : count.backbone) += elements;
@@ -78,10 +78,16 @@ int64_t first_layers_macs(const ModelSpec& spec, int64_t tokens, int layers) noe
   return macs;
 }
 
+constexpr int64_t kNgramsPerToken = 10;  // of an English text
+
 // A reader scores every row and sums them (2sd), and its pooler reads twice the width. Mean and max pooling are not
 // modules, so the counter does not see them. A final norm is that of the rows that are read.
 int64_t exit_macs(const ModelSpec& spec, const ExitLayout& exits, const ExitSite& site, int64_t tokens) noexcept {
   const int64_t d = spec.hidden, w = exits.width, outputs = exits.outputs;
+  if (site.after == 0) {
+    const int64_t rank = exits.ngrams->rank;
+    return kNgramsPerToken * tokens * rank + (rank < outputs ? rank * outputs : 0);
+  }
   int64_t macs = site.reader ? 2 * tokens * d : 0;
   if (spec.pre_norm) macs += 2 * d * (site.reader || exits.input != PoolInput::cls ? tokens : 1);
   if (site.pooler) macs += (site.reader ? 2 * d : d) * w;
@@ -94,8 +100,9 @@ int64_t lte_macs(const ExitLayout& exits) noexcept {
 }
 
 int64_t departure_macs(const ModelSpec& spec, const ExitLayout& exits, const Departure& departure) {
-  check(departure.after >= 1 && departure.after <= spec.layers, "a text leaves after one of the layers");
-  int64_t macs = embedding_macs(spec, departure.tokens) + first_layers_macs(spec, departure.tokens, departure.after);
+  check(departure.after >= 0 && departure.after <= spec.layers, "a text leaves after one of the layers");
+  int64_t macs = departure.after == 0 ? 0 : embedding_macs(spec, departure.tokens);
+  macs += first_layers_macs(spec, departure.tokens, departure.after);
   for (const ExitSite& site : exits.sites) {
     if (site.after > departure.after) break;
     const auto& asked = departure.evaluated;

@@ -26,15 +26,26 @@ std::optional<int> index_of(JsonObject& fields, std::string_view name) {
 // `reader` and `pooler` may be null but must be written: leaving one out by accident would change the model.
 ExitSite parse_site(const Json& value, const std::string& where) {
   JsonObject fields(value, where);
-  ExitSite site{.after = static_cast<int>(fields.integer("after", 1, kMaxLayers))};
+  ExitSite site{.after = static_cast<int>(fields.integer("after", 0, kMaxLayers))};
   for (const char* name : {"reader", "pooler"}) {
     if (!value.contains(name)) throw_bad_file(where, "field '{}' is missing: want an index, or null for none", name);
   }
   site.reader = index_of(fields, "reader");
   site.pooler = index_of(fields, "pooler");
-  site.classifier = static_cast<int>(fields.integer("classifier", 0, kMaxLayers));
+  const bool exit_0 = site.after == 0 && index_of(fields, "classifier") == std::nullopt;
+  site.classifier = exit_0 ? kNoClassifier : static_cast<int>(fields.integer("classifier", 0, kMaxLayers));
   fields.finish();
   return site;
+}
+
+void parse_ngrams(JsonObject& fields, ExitLayout& exits) {
+  const Json* ngrams = fields.find("ngrams");
+  if (ngrams == nullptr) return;
+  JsonObject parts(*ngrams, fields.where() + ": ngrams");
+  exits.ngrams = NgramShape{.bits = static_cast<int>(parts.integer("bits", 1, kMaxNgramBits)),
+                            .rank = static_cast<int>(parts.integer("rank", 1, kMaxNgramRank)),
+                            .piece_bytes = parts.integer("piece_bytes", 0, kMaxPieceBytes)};
+  parts.finish();
 }
 
 void parse_ramp(JsonObject& fields, ExitLayout& exits) {
@@ -105,6 +116,7 @@ ExitLayout parse_exits(const Json& value, const ModelSpec& spec, const std::stri
   exits.pooler.norm = fields.boolean_or("pooler_norm", false);
   exits.lte = fields.boolean_or("lte", false);
   parse_ramp(fields, exits);
+  parse_ngrams(fields, exits);
   fields.finish();
   check_layout(spec, exits, where);
   return exits;
@@ -125,7 +137,7 @@ OrderedJson exits_json(const ExitLayout& exits) {
     out["exits"].push_back({{"after", site.after},
                             {"reader", field_json(site.reader)},
                             {"pooler", field_json(site.pooler)},
-                            {"classifier", site.classifier}});
+                            {"classifier", site.after == 0 ? OrderedJson(nullptr) : OrderedJson(site.classifier)}});
   }
   out["width"] = exits.width;
   out["inner"] = field_json(exits.inner);
@@ -139,6 +151,10 @@ OrderedJson exits_json(const ExitLayout& exits) {
     out["last_ramp"] = {{"pooler", exits.last_ramp->pooler}, {"classifier", exits.last_ramp->classifier}};
   }
   out["compat"] = {{"last_ramp", word_of(exits.compat_last_ramp)}};
+  if (exits.ngrams) {
+    out["ngrams"] = {
+        {"bits", exits.ngrams->bits}, {"rank", exits.ngrams->rank}, {"piece_bytes", exits.ngrams->piece_bytes}};
+  }
   return out;
 }
 

@@ -407,6 +407,11 @@ std::string segment(const Checkpoint& model, OnnxWeights& weights, size_t index,
 }  // namespace
 
 std::vector<std::string> export_onnx(const Checkpoint& checkpoint, const fs::path& out, const WriteOptions& options) {
+  if (checkpoint.exits().ngrams) {
+    std::vector<std::string> notices = export_onnx(without_exit_0(checkpoint), out, options);
+    notices.push_back("the exit before the first layer is left out: graphs take tokens, and it takes their text");
+    return notices;
+  }
   const ExitLayout& layout = checkpoint.exits();
   if (layout.sites.empty()) {
     throw Error(

@@ -98,8 +98,9 @@ int measured_pack_rows(const Profile& profile, std::string_view device, std::str
 }
 
 double predicted_ms(const ProfileEntry& entry, const TimedDeparture& departure) {
-  check(departure.after >= 1 && static_cast<size_t>(departure.after) <= entry.layer_ms.size(), "a layer of the model");
+  check(departure.after >= 0 && static_cast<size_t>(departure.after) <= entry.layer_ms.size(), "a layer of the model");
   const auto time = [&](const std::vector<double>& times) { return at_length(entry.lengths, times, departure.tokens); };
+  if (departure.after == 0) return time(entry.exit_ms);
   const auto last = static_cast<size_t>(departure.after) - 1;
   double total = time(entry.embedding_ms) + departure.asked * time(entry.exit_ms);
   for (size_t layer = 0; layer < last; ++layer) total += time(entry.layer_ms[layer]);

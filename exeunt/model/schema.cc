@@ -143,6 +143,18 @@ class SchemaBuilder {
       }
     }
     if (exits_.lte) linear("exits.lte", 1, exits_.width, {"encoder.lte_classifier"});
+    if (exits_.ngrams) ngrams(*exits_.ngrams);
+  }
+
+  void ngrams(const NgramShape& shape) {
+    const auto one = [&](const char* name, std::vector<int64_t> sides, DType dtype) {
+      out_.push_back({.name = name, .shape = std::move(sides), .dtype = dtype});
+    };
+    one("exits.ngrams.table", {int64_t{1} << shape.bits, shape.rank}, DType::bf16);
+    if (shape.rank < exits_.outputs) one("exits.ngrams.output", {exits_.outputs, shape.rank}, DType::f32);
+    one("exits.ngrams.bias", {exits_.outputs}, DType::f32);
+    one("exits.ngrams.pieces", {shape.piece_bytes}, DType::u8);
+    one("exits.ngrams.begins", {int64_t{spec_.vocab} + 1}, DType::i32);
   }
 
   // One head for all layers, or one for each group of layers.

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "exeunt/base/tensor.h"
 #include "exeunt/model/spec.h"
 
 namespace exeunt {
@@ -17,6 +19,7 @@ struct TensorInfo {
   std::vector<std::string> aliases = {};  // in other systems' files, prefix (bert., roberta., …) stripped
   // There it is rows [first_row, first_row + shape[0]) of a tensor of `of_rows` rows; 0: the whole one.
   int64_t first_row = 0, of_rows = 0;
+  std::optional<DType> dtype = {};  // the only one it may have; none: F32, F16 or BF16
 };
 
 // Our names, d = hidden, e = embedding, f = inner, w = exit width:
@@ -30,6 +33,8 @@ struct TensorInfo {
 //   pooler.{weight[d,d],bias[d]} or, one per layer, pooler.{i}.…: the pretrained ones, optional
 //   exits.reader.{r}.weight[d]  exits.pooler.{p}.{weight[w, d or 2d],bias[w]}  exits.pooler.{p}.norm.weight[w]
 //   exits.classifier.{c}.{weight,bias}  exits.classifier.{c}.inner.{weight,bias}  exits.lte.{weight[1,w],bias[1]}
+//   exits.ngrams.table[2^bits, rank] exits.ngrams.output[C, rank] (where rank < C) exits.ngrams.bias[C]
+//   exits.ngrams.pieces[bytes] exits.ngrams.begins[V + 1]       (exit 0: engine/ngram_exit.h)
 //   With `inner` (fc2) the classifier is [inner, w] and its inner is [C, inner], tanh between; else it is [C, w].
 [[nodiscard]] std::vector<TensorInfo> schema(const ModelSpec& spec, const ExitLayout& exits);
 

@@ -77,11 +77,11 @@ void check_outputs(const ExitLayout& exits, std::string_view where) {
 }
 
 void check_places(const ModelSpec& spec, const ExitLayout& exits, std::string_view where) {
-  int before = 0;
+  int before = exits.ngrams ? -1 : 0;
   for (const ExitSite& site : exits.sites) {
     if (site.after <= before) {
-      throw_bad_file(where, "got an exit after layer {} behind one after layer {}, want rising layers from 1",
-                     site.after, before);
+      throw_bad_file(where, "got an exit after layer {} behind one after layer {}, want rising layers from {}",
+                     site.after, std::max(before, 0), exits.ngrams ? 0 : 1);
     }
     before = site.after;
   }
@@ -104,6 +104,8 @@ void check_indices(std::string_view kind, const std::set<int>& used, std::string
 void check_heads(const ModelSpec& spec, const ExitLayout& exits, std::string_view where) {
   std::set<int> readers, poolers, classifiers, with_reader, without_reader;
   for (const ExitSite& site : exits.sites) {
+    if (site.after == 0) continue;
+    if (site.classifier < 0) throw_bad_file(where, "the exit after layer {} has no classifier", site.after);
     if (site.reader && !site.pooler) {
       throw_bad_file(where, "the exit after layer {} has a reader without a pooler", site.after);
     }
@@ -134,16 +136,33 @@ void check_heads(const ModelSpec& spec, const ExitLayout& exits, std::string_vie
   }
 }
 
+void check_ngrams(const ExitLayout& exits, std::string_view where) {
+  if (!exits.ngrams) return;
+  const NgramShape& shape = *exits.ngrams;
+  const ExitSite& site = exits.sites.front();
+  if (site.after != 0 || site.reader || site.pooler || site.classifier != kNoClassifier) {
+    throw_bad_file(where, "got ngrams, want a first exit after layer 0 without reader, pooler and classifier");
+  }
+  if (exits.lte) throw_bad_file(where, "got lte and ngrams, want one of them");
+  if (shape.bits < 1 || shape.bits > kMaxNgramBits)
+    throw_bad_file(where, "ngrams: got {} bits, want 1 to {}", shape.bits, kMaxNgramBits);
+  if (shape.rank < 1 || shape.rank > std::min(kMaxNgramRank, exits.outputs))
+    throw_bad_file(where, "ngrams: got rank {}, want 1 to {}", shape.rank, std::min(kMaxNgramRank, exits.outputs));
+  if (shape.piece_bytes < 0 || shape.piece_bytes > kMaxPieceBytes)
+    throw_bad_file(where, "ngrams: got {} bytes of tokens, want 0 to {}", shape.piece_bytes, kMaxPieceBytes);
+}
+
 }  // namespace
 
 void check_layout(const ModelSpec& spec, const ExitLayout& exits, std::string_view where) {
   check_outputs(exits, where);
   if (exits.sites.empty()) {
-    if (exits.lte || exits.inner || exits.last_ramp) {
-      throw_bad_file(where, "got lte, inner or last_ramp without an exit, want none");
+    if (exits.lte || exits.inner || exits.last_ramp || exits.ngrams) {
+      throw_bad_file(where, "got lte, inner, last_ramp or ngrams without an exit, want none");
     }
     return;
   }
+  check_ngrams(exits, where);
   if (exits.sites.size() > kMaxExits)
     throw_bad_file(where, "got {} exits, want at most {}", exits.sites.size(), kMaxExits);
   if (exits.width < 1 || exits.width > kMaxHidden) {

@@ -99,11 +99,24 @@ struct ModelSpec {
 };
 
 // One exit: after which layer (from 1), through which reader, pooler and classifier. An equal index is a shared one.
+// The exit before the first layer, exit 0 (`after` 0), has none of the three but ExitLayout::ngrams.
 struct ExitSite {
   int after = 0;
   std::optional<int> reader = {}, pooler = {};
-  int classifier = 0;
+  int classifier = 0;  // kNoClassifier for exit 0
 };
+inline constexpr int kNoClassifier = -1;
+
+// The sizes of exit 0, which answers from hashed n-grams of the tokens (engine/ngram_exit.h).
+struct NgramShape {
+  int bits = 0;             // 2^bits rows of the table
+  int rank = 0;             // their width: the outputs, or fewer, which a matrix then maps to the outputs
+  int64_t piece_bytes = 0;  // of all tokens, as text
+
+  bool operator==(const NgramShape&) const = default;
+};
+inline constexpr int kMaxNgramBits = 24, kMaxNgramRank = 256;
+inline constexpr int64_t kMaxPieceBytes = 1 << 28;
 
 // A pooler without a reader, as the family's own head has it: v = norm(activation(W x + b)). One behind a reader is
 // always tanh(W x + b).
@@ -121,8 +134,9 @@ struct ExitLayout : OutputSpec {
   std::vector<ExitSite> sites = {};  // ascending `after`; the last is after the last layer; empty = no heads yet
   int width = 0;                     // w, of the pooled vector
   PoolerShape pooler = {};
-  std::optional<int> inner = {};  // fc2: width between classifier and inner classifier
-  bool lte = false;               // learning-to-exit head
+  std::optional<int> inner = {};          // fc2: width between classifier and inner classifier
+  bool lte = false;                       // learning-to-exit head
+  std::optional<NgramShape> ngrams = {};  // of the exit before the first layer; none without that exit
   struct Ramp {
     int pooler, classifier;
   };

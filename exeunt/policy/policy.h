@@ -17,14 +17,14 @@ struct PolicySpec {
   std::vector<float> per_exit;           // thresholds or weights, one per evaluated exit; empty = the same for all
   std::vector<float> temperature;        // of decisions, one per exit of the model; empty = 1 everywhere
   std::vector<float> score_temperature;  // of the probabilities shown to the user, which decide nothing; the same shape
-  std::vector<int> exits;                // layers (from 1) whose exits are evaluated; empty = all
+  std::vector<int> exits;                // layers (0: the exit before the first) whose exits are evaluated; empty = all
 
   bool operator==(const PolicySpec&) const = default;
 };
 
 // What a policy must know of a model.
 struct ExitSites {
-  std::vector<int> layers;  // after which layer each exit sits: from 1, increasing
+  std::vector<int> layers;  // after which layer each exit sits: from 0, increasing
   int outputs = 0;
   Problem problem = Problem::classification;
   bool lte = false;

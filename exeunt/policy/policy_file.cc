@@ -159,7 +159,7 @@ void PolicyEntry::fields(Self& self, Visit&& visit) {
   visit(required("numerics", "Version of the engine's arithmetic; 0 = not known", 0, 1e6), self.numerics);
   visit(precision, self.precision);
   visit(optional("precision_map", "SHA-256 of this precision's part of precision.json"), self.precision_map);
-  visit(required("exits", "Layers whose exits are evaluated, increasing, including the last exit", 1, 1000),
+  visit(required("exits", "Layers whose exits are evaluated, increasing, including the last exit", 0, 1000),
         self.exits);
   visit(positive("decision_temperature",
                  "Scales what the policy decides by; one per exit of the model, 1 is no scaling", INFINITY),

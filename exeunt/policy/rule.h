@@ -118,7 +118,7 @@ EXEUNT_HOST_DEVICE constexpr int max_rule_state(int exits) {
 }
 
 inline constexpr int kEveryExit = -1;
-inline constexpr int kLastExit = 0;
+inline constexpr int kLastExit = -2;
 
 // Defaults; a rule redefines what differs.
 struct RuleDefaults {
@@ -129,7 +129,7 @@ struct RuleDefaults {
 
   // Floats of state per text, all zero at its start; at most max_rule_state(exits).
   static int state_floats(const float*, int) noexcept { return 0; }
-  // The only layer that can answer with these parameters: kLastExit, a layer from 1, or kEveryExit.
+  // The only layer that can answer with these parameters: kLastExit, a layer from 0, or kEveryExit.
   static int sole_layer(const float*) noexcept { return kEveryExit; }
   // Settings that calibration may choose from; none = it cannot calibrate this rule.
   static std::vector<Params> candidates(const Scope&) { return {}; }

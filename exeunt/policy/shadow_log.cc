@@ -75,7 +75,7 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
   visit(Field{.name = "labels", .help = "One per output; empty for regression"}, meaning.labels);
   meaning.problem = multi_label ? Problem::multi_label : regression ? Problem::regression : Problem::classification;
   if constexpr (!std::is_const_v<Self>) static_cast<OutputSpec&>(self) = std::move(meaning);
-  visit(Field{.name = "layers", .help = "After which the exits sit", .low = 1, .required = true}, self.layers);
+  visit(Field{.name = "layers", .help = "After which the exits sit", .low = 0, .required = true}, self.layers);
 }
 
 template <class Self, class Visit>

@@ -145,7 +145,7 @@ void read_metadata(const MetadataText& from, LastHead& value) {
 void read_metadata(const MetadataText& from, std::vector<int>& layers) {
   for (const std::string_view part : split(from.text, ',')) {
     const auto layer = number_of<int>(part);
-    if (!layer || *layer < 1 || layers.size() >= kMaxExits)
+    if (!layer || *layer < 0 || layers.size() >= kMaxExits)
       from.fail(fmt::format("up to {} layers as in \"1,2,3\"", kMaxExits));
     layers.push_back(*layer);
   }
@@ -188,9 +188,9 @@ void check_info(const ExitTrace& trace, std::string_view where) {
     throw_bad_file(where, "exits: got {} layers ({}), want {}: one per exit of the logits", info.layers.size(),
                    fmt::join(info.layers, ","), trace.exits);
   }
-  if (info.layers.front() < 1 ||
+  if (info.layers.front() < 0 ||
       std::adjacent_find(info.layers.begin(), info.layers.end(), std::greater_equal<>()) != info.layers.end())
-    throw_bad_file(where, "exits: got {}, want increasing layers from 1", fmt::join(info.layers, ","));
+    throw_bad_file(where, "exits: got {}, want increasing layers from 0", fmt::join(info.layers, ","));
   if (info.problem == Problem::regression && trace.width != 1)
     throw_bad_file(where, "got a regression of {} outputs, want 1", trace.width);
   if (info.problem == Problem::classification && trace.width < 2)

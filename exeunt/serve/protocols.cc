@@ -50,7 +50,7 @@ ExitOptions parse_exit(const Json& value) {
   JsonObject fields(value, "exit");
   ExitOptions ask;
   if (fields.has("policy")) ask.policy = fields.string("policy");
-  if (fields.has("max_layers")) ask.max_layers = static_cast<int>(fields.integer("max_layers", 1, kMaxLayers));
+  if (fields.has("max_layers")) ask.max_layers = static_cast<int>(fields.integer("max_layers", 0, kMaxLayers));
   if (fields.has("deadline_ms")) ask.deadline_us = 1000 * fields.integer("deadline_ms", 1, 3'600'000);
   ask.details = fields.boolean_or("details", false);
   // Null counts as absent; unknown names are refused.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/server_metrics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -72,7 +73,9 @@ void write_exits(Page& page, const Metrics& m) {
   page.single("layers_run_total", "counter", "Layers run.", m.layers_run);
   page.single("layers_full_total", "counter", "Layers that full depth would have run.", m.layers_full);
   page.single("speedup_ratio", "gauge", "Layers at full depth over layers run, since the start.",
-              m.layers_run == 0 ? 1.0 : static_cast<double>(m.layers_full) / static_cast<double>(m.layers_run));
+              m.layers_full == 0
+                  ? 1.0
+                  : static_cast<double>(m.layers_full) / static_cast<double>(std::max<uint64_t>(m.layers_run, 1)));
 }
 
 void write_shadows(Page& page, const Metrics::Shadows& shadows) {

@@ -325,6 +325,7 @@ PackedModel::PackedModel(const Checkpoint& checkpoint, const Kernels& table, con
   if (spec.pre_norm) packer.norm(final_norm, "final_norm");
   plan_heads(*this, options, packer);
   region_ = packer.run(options.threads);
+  if (exits.ngrams) ngrams.emplace(checkpoint);
 }
 
 }  // namespace exeunt

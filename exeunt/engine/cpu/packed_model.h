@@ -9,6 +9,7 @@
 #include "exeunt/base/tensor.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cpu/region.h"
+#include "exeunt/engine/ngram_exit.h"
 #include "exeunt/engine/precision_map.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/positions.h"
@@ -89,6 +90,7 @@ class PackedModel {
   std::vector<PackedPooler> poolers = {};
   std::vector<PackedClassifier> classifiers = {};
   std::optional<PlainWeight> lte = {};
+  std::optional<NgramExit> ngrams = {};  // exit 0
 
   [[nodiscard]] const PackedLayer& layer(int index) const {
     return layers[static_cast<size_t>(spec.weights_of(index))];

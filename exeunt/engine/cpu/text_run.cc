@@ -44,16 +44,28 @@ bool AnswerRun::prepare() {
     return false;
   }
   TextSource& source = job_.source;
-  if (!source.make) return true;
   try {
-    source.own = source.make();
-    check_text(model_.spec, source.own.ids, source.own.types);
-    source.make = {};
-    return true;
+    if (source.make) {
+      source.own = source.make();
+      check_text(model_.spec, source.own.ids, source.own.types);
+      source.make = {};
+    }
+    return !leaves_at_exit_0();
   } catch (...) {
     fail(std::current_exception());
     return false;
   }
+}
+
+bool AnswerRun::leaves_at_exit_0() {
+  // A text that did not fit into a pack comes here again.
+  if (!model_.ngrams || evaluator_.site() >= 0 || !evaluates_exit(job_.ask, 0, stop_)) return false;
+  tokens_ = static_cast<int>(text().ids.size());
+  model_.ngrams->run(text().ids, evaluator_.logits());
+  const bool leaves = evaluator_.evaluate({.site = 0, .logits = evaluator_.logits()}, {});
+  if (!leaves && stop_ != 0) return false;
+  stop_reason_ = stop_reason_at(model_.exits, job_.ask, 0, leaves);
+  return true;
 }
 
 bool AnswerRun::over(Clock::time_point now) {
@@ -63,7 +75,7 @@ bool AnswerRun::over(Clock::time_point now) {
   }
   if (job_.ask.deadline == kNoDeadline) return false;
   // With an answer at hand, do not begin a layer that would not end in time.
-  const auto need = evaluator_.site() >= 0 ? (now - start_) / layers_run_ : Clock::duration{0};
+  const auto need = evaluator_.site() >= 0 && layers_run_ > 0 ? (now - start_) / layers_run_ : Clock::duration{0};
   if (job_.ask.deadline - now > need) return false;
   stop_reason_ = StopReason::deadline;
   return true;
@@ -104,7 +116,12 @@ void AnswerRun::finish() {
 }
 
 bool PassRun::prepare() {
+  if (begun_ > 0) return true;  // here again
   begun_ = thread_seconds();
+  if (model_.ngrams && !request_->take) {
+    out_.logits.resize(static_cast<size_t>(model_.exits.outputs));
+    model_.ngrams->run(text_.ids, out_.logits.data());
+  }
   return true;
 }
 

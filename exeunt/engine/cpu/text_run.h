@@ -76,6 +76,8 @@ class AnswerRun final : public TextRun {
   void finish() override;
 
  private:
+  [[nodiscard]] bool leaves_at_exit_0();
+
   const PackedModel& model_;
   const std::atomic<bool>& closing_;
   AnswerJob job_;

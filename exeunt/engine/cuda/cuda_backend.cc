@@ -487,6 +487,10 @@ EngineTraits cuda_traits(const Device& device) {
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const Checkpoint& checkpoint, const EngineOptions& options) {
+  if (checkpoint.exits().ngrams) {
+    throw Error(Code::usage, "got a model with an exit before its first layer, which a GPU does not run yet",
+                "attach its exits again without --exit0-size, or use --device cpu");
+  }
   return std::make_unique<cuda::CudaBackend>(checkpoint, options);
 }
 

@@ -20,7 +20,7 @@ struct FullRule : RuleDefaults {
 
 struct LayerRule : FullRule {
   static constexpr std::string_view kName = "layer";
-  static constexpr ParamInfo kList[] = {{.name = "layer", .kind = ParamKind::whole, .low = 1, .high = 1000}};
+  static constexpr ParamInfo kList[] = {{.name = "layer", .kind = ParamKind::whole, .low = 0, .high = 1000}};
   static constexpr std::span<const ParamInfo> kParams = kList;
 
   static int sole_layer(const float* params) noexcept { return static_cast<int>(params[0]); }

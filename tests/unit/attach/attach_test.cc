@@ -35,10 +35,10 @@ struct Attached {
 Attached attached(const Checkpoint& source, const AttachOptions& options, size_t learn = 70, size_t choose = 20) {
   const Checkpoint finished = finished_model(source);
   Engine engine(finished, {.precision = Precision::fp32, .threads = options.threads});
-  std::vector<AttachedExit> exits =
+  AttachedExits found =
       train_exits(engine, random_texts(source.spec(), learn, 1), random_texts(source.spec(), choose, 900), options);
-  Checkpoint model = with_exits(finished, exits);
-  return {std::move(exits), std::move(model)};
+  Checkpoint model = with_exits(finished, found);
+  return {std::move(found.exits), std::move(model)};
 }
 
 std::vector<float> new_weights(const Attached& done) {

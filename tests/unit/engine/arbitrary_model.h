@@ -99,6 +99,8 @@ inline ExitLayout arbitrary_exits(const ModelSpec& spec) {
   if (pooler != Sharing::none && pick(0, 3) == 0) {
     layout.last_ramp = {.pooler = layout.poolers(), .classifier = layout.classifiers()};
   }
+  if (!layout.lte && pick(0, 3) == 0)
+    layout = with_exit_0(spec, std::move(layout), pick(1, 10), pick(1, layout.outputs + 1));
   return layout;
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "exeunt/base/half.h"
+#include "exeunt/engine/ngram_exit.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
@@ -53,6 +55,32 @@ inline ExitLayout own_exits(const ModelSpec& spec, int outputs = 3) {
   return layout;
 }
 
+// Tokens of two letters, every second one the beginning of a word; the first is special.
+inline TokenPieces small_pieces(int vocabulary) {
+  TokenPieces pieces{.bytes = {}, .begins = {0, 0}};
+  for (int id = 1; id < vocabulary; ++id) {
+    const std::string text = (id % 2 == 0 ? " " : "") + std::string{static_cast<char>('a' + id % 26), 'x'};
+    pieces.bytes.insert(pieces.bytes.end(), text.begin(), text.end());
+    pieces.begins.push_back(static_cast<int32_t>(pieces.bytes.size()));
+  }
+  return pieces;
+}
+
+// With an exit before the first layer.
+inline ExitLayout with_exit_0(const ModelSpec& spec, ExitLayout layout, int bits = 6, int rank = 1) {
+  layout.sites.insert(layout.sites.begin(), ExitSite{.after = 0, .classifier = kNoClassifier});
+  layout.ngrams = NgramShape{
+      .bits = bits, .rank = rank, .piece_bytes = static_cast<int64_t>(small_pieces(spec.vocab).bytes.size())};
+  return layout;
+}
+
+template <class Value>
+void put_values(TensorSet& set, const TensorInfo& info, std::vector<Value> values) {
+  const auto own = std::make_shared<const std::vector<Value>>(std::move(values));
+  set.tensors[info.name] = view_of(info.dtype.value_or(DType::f32), *own, info.shape);
+  set.owners.push_back(own);
+}
+
 // Weights by our names; missing ones are drawn. Large enough that attention and activations are far from linear.
 using Values = std::map<std::string, std::vector<float>>;
 inline Checkpoint make_model(const ModelSpec& spec, const ExitLayout& layout, const Values& given = {},
@@ -61,19 +89,31 @@ inline Checkpoint make_model(const ModelSpec& spec, const ExitLayout& layout, co
   std::normal_distribution<float> normal;
   TensorSet set;
   for (const TensorInfo& info : schema(spec, layout)) {
+    if (info.dtype == DType::u8) {
+      put_values(set, info, small_pieces(spec.vocab).bytes);
+      continue;
+    }
+    if (info.dtype == DType::i32) {
+      put_values(set, info, small_pieces(spec.vocab).begins);
+      continue;
+    }
     size_t count = 1;
     for (const int64_t side : info.shape) count *= static_cast<size_t>(side);
-    auto values = std::make_shared<std::vector<float>>(count);
+    std::vector<float> values(count);
     const bool embedding = info.name.find("embeddings.") == 0 || info.name == "relative.weight",
                gain = info.name.find("norm.weight") != std::string::npos;
     const float scale = info.shape.size() == 1 ? 0.2F
                         : embedding            ? 1.0F
                                                : 1.0F / std::sqrt(static_cast<float>(info.shape[1]));
-    for (float& value : *values) value = (gain ? 1.0F : 0.0F) + scale * normal(random);
-    if (const auto found = given.find(info.name); found != given.end()) *values = found->second;
-    set.tensors[info.name] = {
-        .dtype = DType::f32, .shape = info.shape, .strides = {}, .bytes = std::as_bytes(std::span(*values))};
-    set.owners.push_back(values);
+    for (float& value : values) value = (gain ? 1.0F : 0.0F) + scale * normal(random);
+    if (const auto found = given.find(info.name); found != given.end()) values = found->second;
+    if (info.dtype == DType::bf16) {
+      std::vector<uint16_t> bits(count);
+      std::ranges::transform(values, bits.begin(), float_to_bf16);
+      put_values(set, info, std::move(bits));
+    } else {
+      put_values(set, info, std::move(values));
+    }
   }
   return {spec, layout, std::move(set)};
 }

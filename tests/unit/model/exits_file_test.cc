@@ -100,7 +100,7 @@ TEST(ExitsFile, RejectsWrongTypesAndBrokenRules) {
       {[](Json& v) { v["exits"][2].erase("reader"); }, "exits[2]: field 'reader' is missing"},
       {[](Json& v) { v["exits"][2].erase("pooler"); }, "exits[2]: field 'pooler' is missing"},
       {[](Json& v) { v["exits"][2].erase("classifier"); }, "exits[2]: field 'classifier' is missing"},
-      {[](Json& v) { v["exits"][2]["after"] = 0; }, "exits[2]: field 'after': got 0"},
+      {[](Json& v) { v["exits"][2]["after"] = 0; }, "got an exit after layer 0 behind one after layer 2"},
       {[](Json& v) { v["exits"][2]["pooler"] = -1; }, "field 'pooler': got -1"},
       {[](Json& v) { v["exits"][2]["after"] = 2; }, "want rising layers"},
       {[](Json& v) { v["activation"] = "silu"; }, "got 'silu', want one of tanh, relu, gelu"},

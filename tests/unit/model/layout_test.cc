@@ -56,13 +56,35 @@ TEST(Layout, RejectsMismatchedOutputsAndLabels) {
               HasSubstr("want two rising finite numbers"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites.clear(); }), HasSubstr("without an exit"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites.clear(), e.outputs = 0; }), HasSubstr("labels without an exit"));
-  EXPECT_THAT(layout_complaint([](auto& e) { e = ExitLayout{}, e.lte = true; }), HasSubstr("lte, inner or last_ramp"));
+  EXPECT_THAT(layout_complaint([](auto& e) { e = ExitLayout{}, e.lte = true; }),
+              HasSubstr("lte, inner, last_ramp or ngrams without"));
+}
+
+TEST(Layout, RejectsWrongExitBeforeFirstLayer) {
+  const auto complaint = [](const std::function<void(ExitLayout&)>& spoil) {
+    return layout_complaint([&](ExitLayout& e) {
+      e.sites.insert(e.sites.begin(), ExitSite{.after = 0, .classifier = kNoClassifier});
+      e.ngrams = NgramShape{.bits = 10, .rank = 2, .piece_bytes = 5};
+      spoil(e);
+    });
+  };
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.ngrams.reset(); }), HasSubstr("got an exit after layer 0"));
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.sites.erase(e.sites.begin()); }), HasSubstr("want a first exit after"));
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.sites[0].classifier = 0; }), HasSubstr("want a first exit after"));
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.sites[0].reader = 0; }), HasSubstr("want a first exit after"));
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.sites[0].pooler = 0; }), HasSubstr("want a first exit after"));
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.lte = true; }), HasSubstr("got lte and ngrams"));
+  for (const int bits : {0, kMaxNgramBits + 1})
+    EXPECT_THAT(complaint([&](ExitLayout& e) { e.ngrams->bits = bits; }), HasSubstr("bits, want 1 to 24"));
+  for (const int rank : {0, 4})
+    EXPECT_THAT(complaint([&](ExitLayout& e) { e.ngrams->rank = rank; }), HasSubstr("want 1 to 3"));
+  EXPECT_THAT(complaint([](ExitLayout& e) { e.ngrams->piece_bytes = -1; }), HasSubstr("bytes of tokens"));
 }
 
 TEST(Layout, RejectsInconsistentParts) {
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[2].pooler = 7; }), HasSubstr("pooler 3 but no pooler 2"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[2].classifier = -1; }),
-              HasSubstr("classifier -1 but no classifier 0"));
+              HasSubstr("the exit after layer 3 has no classifier"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[0].reader = 1; }), HasSubstr("reader 1 but no reader 0"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.sites[0].pooler.reset(), e.sites[0].reader = 0; }),
               HasSubstr("after layer 1 has a reader without a pooler"));

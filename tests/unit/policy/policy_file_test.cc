@@ -187,8 +187,8 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries", 1).what(), HasSubstr("want a list"));
   EXPECT_THAT(policy_file_error("/entries/0/exits", Json::array()).what(), HasSubstr("want a list of 1 to 128 layers"));
   EXPECT_THAT(policy_file_error("/entries/0/exits", Json({3, 2})).what(), HasSubstr("want increasing layers"));
-  EXPECT_THAT(policy_file_error("/entries/0/exits", Json({0})).what(), HasSubstr("a whole number from 1 to"));
-  EXPECT_THAT(policy_file_error("/entries/0/exits", Json({1.5})).what(), HasSubstr("a whole number from 1 to"));
+  EXPECT_THAT(policy_file_error("/entries/0/exits", Json({-1})).what(), HasSubstr("a whole number from 0 to"));
+  EXPECT_THAT(policy_file_error("/entries/0/exits", Json({1.5})).what(), HasSubstr("a whole number from 0 to"));
   EXPECT_THAT(policy_file_error("/entries/0/decision_temperature", Json({0})).what(),
               HasSubstr("got 0, want a number above 0"));
   EXPECT_THAT(policy_file_error("/entries/0/decision_temperature", Json({1e300})).what(),

@@ -72,7 +72,7 @@ TEST(PolicyText, ValuesOutOfRangeSayTheRange) {
               HasSubstr("patience: got '2.5', want a whole number from 0 to 1000"));
   EXPECT_THAT(policy_error("pcee:0.1,0").what(), HasSubstr("want a whole number from 1 to 1000"));
   EXPECT_THAT(policy_error("vote:1,-1").what(), HasSubstr("weight: got '-1'"));
-  EXPECT_THAT(policy_error("layer:0").what(), HasSubstr("want a whole number from 1"));
+  EXPECT_THAT(policy_error("layer:1001").what(), HasSubstr("want a whole number from 0 to 1000"));
   for (const char* text :
        {"entropy:nan", "entropy:inf", "entropy:1e999", "entropy:0.3x", "entropy: 0.3", "entropy:+0.3", "entropy:0x1",
         "entropy:", "entropy:0.1,", "entropy:,0.1", "patience:3,tol="})

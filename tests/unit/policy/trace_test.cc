@@ -129,7 +129,7 @@ TEST(Trace, RejectsInvalidMetadata) {
               HasSubstr("duplicate label 'a'"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "[1,2]"; }).what(), HasSubstr("want names"));
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "{"; }).what(), HasSubstr("no valid JSON"));
-  for (const char* exits : {"1", "1,2,3", "2,1", "1,1", "0,1", "1,x", "", "1,,2", "1,2,"})
+  for (const char* exits : {"1", "1,2,3", "2,1", "1,1", "-1,1", "1,x", "", "1,,2", "1,2,"})
     EXPECT_THAT(spoiled([&](Tensors&, Strings& s) { s["exits"] = exits; }).what(), HasSubstr("exits")) << exits;
   EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["max_length"] = "long"; }).what(), HasSubstr("max_length"));
   const Error unknown = spoiled([](Tensors&, Strings& s) { s["wieghts"] = "x"; });

@@ -66,7 +66,7 @@ class Packs {
 };
 
 inline void add_to(PackRun& pack, std::unique_ptr<TextRun> text) {
-  if (text->prepare()) pack.add(std::move(text));
+  text->prepare() ? pack.add(std::move(text)) : text->finish();
 }
 
 inline void run_out(PackRun& pack) {
