@@ -5,7 +5,7 @@
     measure.py --program build/release/bin/exeunt --out RESULT.json [--parts sizes,exits,paper,lengths,others] [--seconds 1]
 
 Peers: plain PyTorch (an encoder in torch.nn.functional), transformers' BERT and ALBERT, both as they are and under
-torch.compile with CUDA graphs (mode reduce-overhead), and the papers' way to exit: a Python loop over the layers, one text at
+torch.compile with CUDA graphs, in each of its forms (FORMS: the fastest counts), and the papers' way to exit: a Python loop over the layers, one text at
 a time, that waits for the GPU at every exit. Ours is `exeunt bench --device cuda --json`. Everything in bf16, random weights,
 two labels. Real lengths are those of the dev splits of SST-2 and QNLI (lengths-*.txt, BERT's uncased vocabulary), run by the
 peers padded to 128, and sorted by length in batches of 128 padded to the next multiple of 16.
@@ -16,6 +16,7 @@ makes the tables of docs/performance.md from it.
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import time
 from pathlib import Path
@@ -25,6 +26,7 @@ TOKENS = 128
 BATCHES = (1, 32, 128, 512)
 BACKLOG = 4096
 LAYERS, HIDDEN, HEADS, INNER = 12, 768, 12, 3072
+FORMS = [(mode, masked) for mode in ('reduce-overhead', 'max-autotune') for masked in (True, False)]
 
 
 def lengths_of(name):
@@ -89,15 +91,15 @@ class Peers:
         model = self.classifier(family)
         return lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits
 
-    def compiled_run(self, family):
-        if (family, 'compiled') not in self.made:
+    def compiled_run(self, family, mode='reduce-overhead'):
+        if (family, mode) not in self.made:
             model = self.classifier(family)
 
             def forward(ids, mask):
                 return model(input_ids=ids, attention_mask=mask).logits
 
-            self.made[family, 'compiled'] = self.torch.compile(forward, mode='reduce-overhead', dynamic=False, fullgraph=False)
-        return self.made[family, 'compiled']
+            self.made[family, mode] = self.torch.compile(forward, mode=mode, dynamic=False, fullgraph=False)
+        return self.made[family, mode]
 
     def plain_run(self):
         torch = self.torch
@@ -140,8 +142,8 @@ class Peers:
         if self.device.type == 'cuda':
             self.torch.cuda.synchronize()
 
-    def best_ms(self, work, seconds=None):
-        """Best time of `work` after a few runs that also compile; it ends when the answers are on the host."""
+    def times(self, work, seconds=None):
+        """Times of `work` after a few runs that also compile; it ends when the answers are on the host."""
         with self.torch.inference_mode():
             for _ in range(3):
                 work()
@@ -152,11 +154,15 @@ class Peers:
                 work()
                 self.wait()
                 times.append(1e3 * (time.perf_counter() - start))
-        return min(times)
+        return times
 
-    def one_shape(self, run, batch, tokens):
-        ids, mask = self.inputs(batch, tokens)
-        return self.best_ms(lambda: run(ids, mask).argmax(-1).cpu())
+    def best_ms(self, work, seconds=None):
+        return min(self.times(work, seconds))
+
+    def one_shape(self, run, batch, tokens, masked=False):
+        ids, mask = self.inputs(batch, tokens, [tokens] * batch if masked else None)
+        times = self.times(lambda: run(ids, mask).argmax(-1).cpu())
+        return {'ms': min(times), 'median_ms': statistics.median(times), 'texts_per_second': 1e3 * batch / min(times)}
 
     def backlog_ms(self, run, lengths, batch, padded):
         """All texts once: padded to one length, or sorted by length and padded to the next multiple of 16."""
@@ -236,22 +242,29 @@ class Comparison:
             self.ours_rows('sizes', f'{family}-base', f'{family}-base', '--heads', 'last', '--lengths', TOKENS, '--batch',
                            ','.join(map(str, BATCHES)))
         if self.peers:
-            self.peer_sizes([('bert', 'torch.compile', self.peers.compiled_run)])
+            self.compiled_sizes('bert')
 
     def others(self):
         """The slower peers at the same sizes, and those of ALBERT."""
         if self.peers:
             self.peer_sizes([('bert', 'transformers', self.peers.transformers_run),
                              ('bert', 'PyTorch', lambda _: self.peers.plain_run()),
-                             ('albert', 'transformers', self.peers.transformers_run),
-                             ('albert', 'torch.compile', self.peers.compiled_run)])
+                             ('albert', 'transformers', self.peers.transformers_run)])
+            self.compiled_sizes('albert')
+
+    def compiled_sizes(self, family):
+        for mode, masked in FORMS:
+            for batch in BATCHES:
+                self.keep(lambda mode=mode, masked=masked, batch=batch: self.peers.one_shape(
+                    self.peers.compiled_run(family, mode), batch, TOKENS, masked),
+                    part='sizes', case=f'{family}-base', system='torch.compile', batch=batch,
+                    form=f"{mode}, {'with' if masked else 'without'} mask")
 
     def peer_sizes(self, systems):
         for family, system, make in systems:
             for batch in BATCHES:
                 def measure(make=make, family=family, batch=batch):
-                    ms = self.peers.one_shape(make(family), batch, TOKENS)
-                    return {'ms': ms, 'texts_per_second': 1e3 * batch / ms}
+                    return self.peers.one_shape(make(family), batch, TOKENS)
                 self.keep(measure, part='sizes', case=f'{family}-base', system=system, batch=batch)
 
     def exits(self):
