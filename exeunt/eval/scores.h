@@ -72,6 +72,10 @@ class Scorer {
   [[nodiscard]] PolicyScore score(const PolicySpec& policy);
   [[nodiscard]] PolicyScore score(const PolicySpec& policy, const Departures& departures) const;
   [[nodiscard]] std::vector<ExitScore> each_exit() const;
+  // Of the answers that agreement is measured against: ExitTrace::full_depth().
+  [[nodiscard]] std::vector<Score> reference_quality() const {
+    return quality(full_depth_, [this](size_t row) { return trace_.full_depth(row); });
+  }
   // Of a policy's answers. The trace is labelled and of classes; of multi_label, each is reported on its own.
   [[nodiscard]] ClassReport classes(const PolicySpec& policy);
   [[nodiscard]] const std::vector<Metric>& metrics() const noexcept { return options_.metrics; }
@@ -88,7 +92,7 @@ class Scorer {
   const ExitTrace& trace_;
   ScorerOptions options_;
   Replayer replayer_;
-  std::vector<float> full_depth_;  // [rows] what the last exit answers
+  std::vector<float> full_depth_;  // [rows] what ExitTrace::full_depth() answers
   std::vector<int32_t> lengths_;   // distinct lengths, ascending; empty if unknown
   std::vector<size_t> length_of_;  // [rows] index in lengths_
 };

@@ -62,10 +62,9 @@ struct ExitTrace {
     const auto w = static_cast<size_t>(width);
     return {logits.data() + (row * static_cast<size_t>(exits) + static_cast<size_t>(exit)) * w, w};
   }
-  // "fp32 at full depth": what full_depth() is of.
-  [[nodiscard]] std::string reference_name() const {
-    return (reference.empty() ? info.precision : std::string("fp32")) + " at full depth";
-  }
+  // What full_depth() is of: "fp32", "fp32 at full depth".
+  [[nodiscard]] std::string reference_precision() const { return reference.empty() ? info.precision : "fp32"; }
+  [[nodiscard]] std::string reference_name() const { return reference_precision() + " at full depth"; }
   // What the row is answered at full depth: the reference where it is known, else the last exit.
   [[nodiscard]] std::span<const float> full_depth(size_t row) const noexcept {
     const auto w = static_cast<size_t>(width);

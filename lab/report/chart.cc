@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/utf8.h"
+#include "exeunt/text/normalized_text.h"
 
 namespace exeunt {
 namespace {
@@ -142,17 +143,13 @@ std::string class_of(const BarGroup& group) {
   return fmt::format("key c{}", group.colour);
 }
 
-size_t columns_of(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 // Names with their colours under the picture, wrapped; the picture grows by the returned height.
 template <class Series>
 std::pair<std::string, int> legend(const std::vector<Series>& all, int width, int height) {
   std::string out;
   double x = 16, y = height + 14;
   for (const Series& series : all) {
-    const double needed = 38 + 6.8 * static_cast<double>(columns_of(series.name));
+    const double needed = 38 + 6.8 * static_cast<double>(count_code_points(series.name));
     if (x > 16 && x + needed > width) {
       x = 16;
       y += 18;

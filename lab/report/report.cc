@@ -21,7 +21,6 @@
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/outputs/evidence.h"
-#include "exeunt/policy/policy_file.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/built_in.h"
 #include "lab/papers/reproduction.h"
@@ -92,6 +91,7 @@ ShownRun shown_run(const ReportRun& run, int colour, bool published) {
   out.rows = sweep(scorer, run.settings, run.primary);
   out.exits = scorer.each_exit();
   out.full = scorer.score(full);
+  out.reference = {.layer = run.trace->info.layers.back(), .metrics = scorer.reference_quality(), .agreement = 1};
   const PolicySpec& chosen = run.policy ? *run.policy : fitting(run, out.rows, full);
   out.departures = replay(*run.trace, chosen, run.scoring.last);
   out.chosen = scorer.score(chosen, out.departures);
@@ -107,10 +107,8 @@ std::string cell(const std::optional<double>& value, int decimals) {
 
 // One row per run: its policy, quality and cost.
 std::string summary_table(const std::vector<ShownRun>& all) {
-  const bool mflops =
-      std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.mflops.has_value(); });
-  const bool times =
-      std::any_of(all.begin(), all.end(), [](const ShownRun& s) { return s.chosen.predicted_ms.has_value(); });
+  const bool mflops = std::ranges::any_of(all, [](const ShownRun& s) { return s.chosen.mflops.has_value(); });
+  const bool times = std::ranges::any_of(all, [](const ShownRun& s) { return s.chosen.predicted_ms.has_value(); });
   std::string out =
       "<div class=\"scroll\"><table class=\"glance\">\n<tr><th>run</th><th class=\"text\">data</th><th "
       "class=\"text\">policy</th>";
@@ -124,13 +122,13 @@ std::string summary_table(const std::vector<ShownRun>& all) {
     const ExitTrace& trace = *shown.run->trace;
     out += fmt::format(
         "<tr><td class=\"c{}\"><b>{}</b></td><td class=\"text\">{}</td><td class=\"text\"><code>{}</code></td>"
-        "<td>{} % <span class=\"soft\">{}</span></td><td>{} %</td><td>{} %</td><td>{:.2f} of "
-        "{}</td><td><b>{:.2f}×</b></td>",
+        "<td>{} % <span class=\"soft\">{}</span></td><td>{} % <span class=\"soft\">{}</span></td><td>{} %</td>"
+        "<td>{:.2f} of {}</td><td><b>{:.2f}×</b></td>",
         shown.colour, escape_html(shown.run->name), escape_html(shown.data_name()),
-        term_html(rule_name(score.policy), score.policy), percent(shown.quality(score.metrics, score.agreement)),
-        shown.labelled ? term_html(name_of(shown.metric)) : "agreement",
-        percent(shown.quality(shown.full.metrics, shown.full.agreement)), percent(score.agreement),
-        score.cost.average_layers, trace.info.layers.back(), score.cost.speedup_ratio);
+        term_html(rule_name(score.policy), score.policy), percent(shown.quality(score)),
+        shown.labelled ? term_html(name_of(shown.metric)) : "agreement", percent(shown.quality(shown.reference)),
+        escape_html(trace.reference_precision()), percent(score.agreement), score.cost.average_layers,
+        trace.info.layers.back(), score.cost.speedup_ratio);
     if (mflops) out += fmt::format("<td>{}</td>", cell(score.mflops, 1));
     if (times) out += fmt::format("<td>{}</td>", cell(score.predicted_ms, 3));
     out += fmt::format("<td class=\"text\">{}</td></tr>\n",
@@ -349,6 +347,8 @@ OrderedJson run_json(const ShownRun& shown) {
   run["data"] = shown.data_name();
   run["rows"] = shown.run->trace->rows;
   run["policy"] = score_json(shown.chosen);
+  run["reference"]["name"] = shown.run->trace->reference_name();
+  for (const Score& one : shown.reference.metrics) run["reference"][std::string(name_of(one.metric))] = one.value;
   run["each_exit"] = exit_scores_json(shown.exits);
   run["sweep"] = sweep_json(shown.rows);
   if (shown.classes) run.update(classes_json(*shown.classes, shown.run->trace->info.labels));
@@ -454,15 +454,14 @@ std::string name_of_run(const std::string& path) {
 }
 
 // A policy file speaks for the run whose weights it names; a policy's text for the others.
-const std::string& named_for(const ReportPlan& plan, const ExitTrace& trace) {
-  static const std::string none;
-  const std::string* chosen = &none;
+std::string named_for(const ReportPlan& plan, const ExitTrace& trace) {
+  std::string chosen;
   for (const std::string& policy : plan.policies) {
     const bool file = policy.ends_with(".json");
     if (file && read_policy_file(policy).weights == trace.info.weights) return policy;
-    if (!file) chosen = &policy;
+    if (!file) chosen = policy;
   }
-  return *chosen;
+  return chosen;
 }
 
 // What the data of a run are called where they are of no known task.
@@ -476,8 +475,7 @@ void refuse_unused_files(const ReportPlan& plan, const std::vector<Measured>& ru
   for (const std::string& policy : plan.policies) {
     if (!policy.ends_with(".json")) continue;
     const std::string weights = read_policy_file(policy).weights;
-    const bool used =
-        std::any_of(runs.begin(), runs.end(), [&](const Measured& run) { return run.trace.info.weights == weights; });
+    const bool used = std::ranges::any_of(runs, [&](const Measured& r) { return r.trace.info.weights == weights; });
     if (!used) throw Error(Code::bad_file, fmt::format("{}: made for weights that no run has", policy));
   }
 }
@@ -498,7 +496,7 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
   std::vector<ReportRun> runs;
   for (size_t i = 0; i < measured.size(); ++i) {
     const ExitTrace& trace = measured[i].trace;
-    const std::string& policy = named_for(plan, trace);
+    const std::string policy = named_for(plan, trace);
     std::optional<ResolvedPolicy> chosen;
     if (measured[i].model || !policy.empty()) chosen = resolve_measured(measured[i], {.policy = policy}, observer);
     std::vector<PolicySpec> settings = plan.settings(trace);
@@ -516,8 +514,8 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
                     .data = data_name_of(plan, measured[i], name_of_run(plan.runs[i]))});
   }
   ReportOptions options{.title = plan.title, .published = plan.published, .environment = {}};
-  const CpuFeatures cpu = cpu_features();
-  options.environment = {{"exeunt", std::string(version())}, {"made", now_rfc3339()}, {"processor", cpu.name}};
+  options.environment = {
+      {"exeunt", std::string(version())}, {"made", now_rfc3339()}, {"processor", cpu_features().name}};
   for (size_t i = 0; i < runs.size(); ++i) {
     const TraceInfo& info = runs[i].trace->info;
     const std::string data = info.task.empty() ? runs[i].data : fmt::format("task {}, split {}", info.task, info.split);

@@ -40,7 +40,7 @@ std::vector<DataRuns> by_data(const std::vector<ShownRun>& all) {
 void add_rules(const ShownRun& shown, Chart& chart) {
   std::vector<std::pair<std::string, std::vector<ChartPoint>>> lines;
   const auto point = [&](const PolicyScore& score) {
-    return ChartPoint{score.cost.speedup_ratio, 100 * shown.quality(score.metrics, score.agreement), score.policy};
+    return ChartPoint{score.cost.speedup_ratio, 100 * shown.quality(score), score.policy};
   };
   for (const SweepRow& row : shown.rows) {
     const std::string rule = rule_name(row.score.policy);
@@ -63,6 +63,7 @@ void add_rules(const ShownRun& shown, Chart& chart) {
                             .mark = Mark::dots,
                             .colour = shown.colour,
                             .points = {point(shown.chosen)},
+                            .style = kStyles - 1,  // a diamond, among the lines' round marks
                             .help = shown.run->promise});
   }
 }
@@ -86,8 +87,8 @@ void add_published_points(const ShownRun& shown, Chart& chart) {
   }
 }
 
-// From the best point down to kShownBelow: one poor setting must not flatten the others.
-std::pair<double, double> worth_showing(const Chart& chart, double full) {
+// From the best point down to kShownBelow or the lowest certified one: a poor setting must not flatten the others.
+std::pair<double, double> worth_showing(const Chart& chart, double full, double certified) {
   double low = full, high = full;
   for (const ChartSeries& series : chart.series) {
     for (const ChartPoint& p : series.points) {
@@ -95,7 +96,7 @@ std::pair<double, double> worth_showing(const Chart& chart, double full) {
       high = std::max(high, p.y);
     }
   }
-  low = std::max(low, full - kShownBelow);
+  low = std::max(low, std::min(full - kShownBelow, certified));
   const std::vector<double> ticks = round_ticks(low, std::max(high, low + 1), 6);
   const double step = ticks[1] - ticks[0];
   return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step};
@@ -155,10 +156,6 @@ std::string ShownRun::data_name() const {
   return run->data.empty() ? "User data" : run->data;
 }
 
-double ShownRun::quality(const std::vector<Score>& metrics, double agreement) const {
-  return labelled ? primary_of(metrics, metric) : agreement;
-}
-
 std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool published) {
   std::vector<Chart> charts;
   for (const DataRuns& runs : by_data(all)) {
@@ -167,17 +164,18 @@ std::vector<Chart> quality_against_speed(const std::vector<ShownRun>& all, bool 
                 .x_label = "speed-up: layers / average layers",
                 .y_label = first.quality_name() + ", %",
                 .series = {}};
-    double fastest = 1, full = 0;
+    double fastest = 1, full = 0, certified = 100;
     for (const ShownRun* shown : runs) {
       add_rules(*shown, chart);
-      full = std::max(full, 100 * shown->quality(shown->full.metrics, shown->full.agreement));
+      full = std::max(full, 100 * shown->quality(shown->full));
+      if (shown->run->certificate) certified = std::min(certified, 100 * shown->quality(shown->chosen));
     }
     for (const ChartSeries& series : chart.series)
       for (const ChartPoint& point : series.points) fastest = std::max(fastest, point.x);
     chart.x_range = {1, std::max(2.0, std::ceil(fastest))};  // full depth is 1: nothing lies left of it
     if (published && first.labelled) add_published_points(first, chart);
     if (std::isfinite(full)) {
-      chart.y_range = worth_showing(chart, full);
+      chart.y_range = worth_showing(chart, full, certified);
       hold_within(*chart.y_range, chart);
     }
     charts.push_back(std::move(chart));
@@ -197,7 +195,7 @@ std::vector<Chart> quality_per_exit(const std::vector<ShownRun>& all, bool publi
     for (const ShownRun* shown : runs) {
       ChartSeries series{.name = shown->run->name, .colour = shown->colour, .points = {}};
       for (const ExitScore& exit : shown->exits) {
-        const double quality = shown->quality(exit.metrics, exit.agreement);
+        const double quality = shown->quality(exit);
         if (std::isfinite(quality)) series.points.push_back({static_cast<double>(exit.layer), 100 * quality});
       }
       deepest = std::max(deepest, shown->run->trace->info.layers.back());
@@ -302,7 +300,7 @@ constexpr std::array kTerms = {
     Term{"lte", "leaves when a small learned head says that going on will not help (BERxiT)"},
     // figures
     Term{"quality", "the task's metric on these texts, with this policy"},
-    Term{"at full depth", "the same metric when every text runs through all layers"},
+    Term{"at full depth", "the same metric when every text runs through all layers in the named precision"},
     Term{"agreement", "share of texts with the same answer as at full depth"},
     Term{"layers", "mean number of layers that a text runs through"},
     Term{"speed-up", "layers of the model divided by the mean number run; wall time depends on the machine, too"},

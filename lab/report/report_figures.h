@@ -20,6 +20,7 @@ struct ShownRun {
   std::vector<SweepRow> rows = {};
   std::vector<ExitScore> exits = {};
   PolicyScore full = {}, chosen = {};
+  ExitScore reference = {};  // of the answers that agreement is with
   Departures departures = {};
   Metric metric = Metric::accuracy;         // on the vertical axes: the task's own, or one the papers published
   bool labelled = false;                    // else agreement with full depth is shown
@@ -27,7 +28,9 @@ struct ShownRun {
 
   [[nodiscard]] std::string quality_name() const;
   [[nodiscard]] std::string data_name() const;
-  [[nodiscard]] double quality(const std::vector<Score>& metrics, double agreement) const;
+  [[nodiscard]] double quality(const auto& score) const {  // of a policy, or of an exit
+    return labelled ? primary_of(score.metrics, metric) : score.agreement;
+  }
 };
 
 // "entropy" of "entropy:0.2".

@@ -230,6 +230,44 @@ TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
   EXPECT_THAT(points(make_report({run_of(trace, "readers")}, {})), testing::IsEmpty());
 }
 
+// A budget of 30 % may be certified, and is drawn all the same.
+TEST(Report, DrawsCertifiedPointFarBelowFullDepth) {
+  ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  const auto outputs = static_cast<size_t>(trace.exits * trace.width);
+  for (size_t first = 0; first < trace.logits.size(); first += outputs)  // the first exit answers the opposite
+    std::swap(trace.logits[first], trace.logits[first + 1]);
+  ReportRun run = run_of(trace, "readers");
+  run.policy = parse_policy("layer:1");
+  run.certificate.emplace();
+  const Report report = make_report({run}, {.published = false});
+  const double full = report.json["runs"][0]["reference"]["accuracy"];
+  const double certified = report.json["runs"][0]["policy"]["accuracy"];
+  ASSERT_LT(certified, full - 0.3);
+  EXPECT_THAT(report.html, HasSubstr("<title>readers, certified: layer:1;"));
+  double lowest = 100;  // of the lines, which stay near full depth
+  for (const OrderedJson& value : report.vega_lite["data"]["values"])
+    lowest = std::min(lowest, value["quality"].get<double>());
+  EXPECT_NEAR(lowest, 100 * certified, 1e-9);
+}
+
+// What a promise is about: fp32 at full depth, whatever precision ran.
+TEST(Report, FullDepthIsOfTheReferenceThatAgreementIsWith) {
+  ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
+  trace.info.precision = "int8";
+  const OrderedJson own = make_report({run_of(trace, "readers")}, {}).json["runs"][0]["reference"];
+  EXPECT_EQ(own["name"], "int8 at full depth");
+  EXPECT_DOUBLE_EQ(own["accuracy"].get<double>(), 796.0 / 872);
+  for (size_t row = 0; row < trace.rows; ++row)  // fp32 answers every text as it is labelled
+    for (int label = 0; label < 2; ++label)
+      trace.reference.push_back(static_cast<float>(label) == trace.gold[row] ? 3.0F : -3.0F);
+  const Report report = make_report({run_of(trace, "readers")}, {});
+  const OrderedJson& run = report.json["runs"][0];
+  EXPECT_EQ(run["reference"]["name"], "fp32 at full depth");
+  EXPECT_EQ(run["reference"]["accuracy"], 1.0);
+  EXPECT_DOUBLE_EQ(run["policy"]["agreement"].get<double>(), run["policy"]["accuracy"].get<double>());
+  EXPECT_THAT(report.html, HasSubstr("<td>100.00 % <span class=\"soft\">fp32</span></td>"));
+}
+
 TEST(Report, WithoutAPolicyInUseAFittingOneIsShown) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   ReportRun run = run_of(trace, "readers");
