@@ -2,8 +2,9 @@
 # Thin: each target is one or two commands that also work by hand. `make help` lists them.
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
 .DEFAULT_GOAL := help
-.PHONY: help build test check demo bench fuzz parity format wheel
+.PHONY: help build install test check demo bench fuzz parity format wheel
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -12,6 +13,12 @@ build:  ## install missing packages, then build the command and the tests in bui
 	@scripts/setup
 	@cmake --preset release --log-level=WARNING > /dev/null
 	@cmake --build --preset release -j $(JOBS)
+
+install:  ## install missing packages, build the command, install it into PREFIX (/usr/local)
+	@scripts/setup
+	@cmake --preset release --log-level=WARNING > /dev/null
+	@cmake --build --preset release -j $(JOBS) --target exeunt exeunt-train exeunt-lab exeunt-lab-train exeunt_manual
+	@mkdir -p $(PREFIX) 2> /dev/null; $$(test -w $(PREFIX) || echo sudo) cmake --install build/release --prefix $(PREFIX) --component command
 
 # One test more than there are cores, because some of them mostly wait.
 test: build  ## build and run every test
