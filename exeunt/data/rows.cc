@@ -122,7 +122,10 @@ std::string shown(std::string_view value) {
       break;
     }
     const Decoded next = decode_utf8(value);
-    append_utf8(out, is_control(next.code_point) ? kReplacement : next.code_point);
+    if (next.code_point == U'\t')
+      out += "\\t";  // the usual reason why a header is one column
+    else
+      append_utf8(out, is_control(next.code_point) ? kReplacement : next.code_point);
     value.remove_prefix(next.bytes);
   }
   return out + "'";

@@ -55,6 +55,7 @@ class RowReader {
 
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
+  [[nodiscard]] size_t unread() const noexcept { return bytes_.size() - at_; }
 
  private:
   void split_tabs(std::string_view line, Row& row) const;
@@ -86,6 +87,8 @@ class RowStream {
 
   [[nodiscard]] bool next(Row& row);
   [[nodiscard]] bool empty() const noexcept { return reader_.empty() && buffer_.empty(); }  // nothing at all to read
+  // Bytes that the source gave and no row had yet.
+  [[nodiscard]] size_t unread() const noexcept { return buffer_.size() - given_ + reader_.unread(); }
 
  private:
   [[nodiscard]] bool refill();

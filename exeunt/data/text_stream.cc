@@ -18,14 +18,13 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
     : where_(path == "-" ? "standard input" : path),
       columns_(std::move(columns)),
       form_(columns_.form ? *columns_.form : text_format_of(path)) {
-  descriptor_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) {
+  file_.descriptor = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file_.descriptor < 0) {
     throw_bad_file(where_, Hint{"to classify a text itself, pass it with --text"}, "cannot open: {}",
                    std::strerror(errno));
   }
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || S_ISDIR(status.st_mode)) {
-    ::close(descriptor_);
+  if (::fstat(file_.descriptor, &status) != 0 || S_ISDIR(status.st_mode)) {
     throw Error(Code::bad_file, fmt::format("{}: got a folder, want a file of texts", where_),
                 "for the files of a task, name it with --task and its folder with --data");
   }
@@ -40,24 +39,19 @@ TextStream::TextStream(const std::string& path, TextColumns columns)
                   "want 'text', or --format csv, tsv or jsonl");
     }
   }
-  try {
-    const auto read = [this](std::span<char> room) { return gzip_ ? gzip_->read(room) : read_file(room); };
-    rows_.emplace(read, where_, form_, columns_.separator);
-    if (rows_->empty()) throw_bad_file(where_, "got an empty file, want texts");
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
+  const auto read = [this](std::span<char> room) { return gzip_ ? gzip_->read(room) : read_file(room); };
+  rows_.emplace(read, where_, form_, columns_.separator);
+  if (rows_->empty()) throw_bad_file(where_, "got an empty file, want texts");
 }
 
-TextStream::~TextStream() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+TextStream::File::~File() {
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 size_t TextStream::read_file(std::span<char> into) {
   ssize_t got = 0;
   do {
-    got = ::read(descriptor_, into.data(), into.size());
+    got = ::read(file_.descriptor, into.data(), into.size());
   } while (got < 0 && errno == EINTR);
   if (got < 0) throw_bad_file(where_, "cannot read: {}", std::strerror(errno));
   hash_.add(std::string_view(into.data(), static_cast<size_t>(got)));

@@ -37,7 +37,6 @@ class TextStream {
  public:
   // "-" is standard input; a file that ends in .gz is unpacked. Throws Error.
   TextStream(const std::string& path, TextColumns columns);
-  ~TextStream();
   TextStream(const TextStream&) = delete;
   TextStream& operator=(const TextStream&) = delete;
 
@@ -46,8 +45,10 @@ class TextStream {
 
   // Of the columns, or of the fields of the first object; after the first row.
   [[nodiscard]] const std::vector<std::string>& names() const noexcept { return names_.empty() ? keys_ : names_; }
-  [[nodiscard]] std::string sha256();  // of all bytes of the file; call once, after the end
-  [[nodiscard]] int64_t bytes_read() const noexcept { return bytes_read_; }
+  [[nodiscard]] std::string sha256();                  // of all bytes of the file; call once, after the end
+  [[nodiscard]] int64_t bytes_read() const noexcept {  // up to the last row; of a packed file, a block further
+    return gzip_ ? bytes_read_ : bytes_read_ - static_cast<int64_t>(rows_->unread());
+  }
   [[nodiscard]] std::optional<int64_t> size() const noexcept { return size_; }  // nothing: unknown (a pipe)
 
  private:
@@ -61,7 +62,11 @@ class TextStream {
   std::string where_;
   TextColumns columns_;
   DataFormat form_ = DataFormat::lines;
-  int descriptor_ = -1;
+  struct File {
+    int descriptor = -1;
+    ~File();
+  };
+  File file_ = {};
   std::optional<int64_t> size_ = {};
   int64_t bytes_read_ = 0, index_ = 0;  // bytes of the file, packed or not
   std::unique_ptr<GzipReader> gzip_ = {};

@@ -118,6 +118,7 @@ TEST(Rows, RejectsUtf16) {
 TEST(Rows, ValuesInMessagesAreShortAndPrintable) {
   EXPECT_EQ(shown("abc"), "'abc'");
   EXPECT_EQ(shown(""), "''");
+  EXPECT_EQ(shown("a\tb"), "'a\\tb'") << "a table whose separator is another";
   EXPECT_EQ(shown("a\x1B[31m\xFF"), "'a\uFFFD[31m\uFFFD'");
   EXPECT_EQ(shown(std::string(100, 'x')), "'" + std::string(48, 'x') + "…'");
 }

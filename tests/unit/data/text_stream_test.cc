@@ -87,6 +87,18 @@ TEST(TextStream, ReadsRowsAcrossBlocks) {
   EXPECT_EQ(stream.size(), static_cast<int64_t>(csv.size()));
 }
 
+// What progress is shown by: a file of less than a block is not done with its first row.
+TEST(TextStream, CountsBytesUpToTheLastRow) {
+  const Scratch scratch;
+  TextStream stream(scratch.write("a.csv", "text\na\nbb\n").string(), {});
+  TextRow row;
+  EXPECT_EQ(stream.bytes_read(), 0);
+  ASSERT_TRUE(stream.next(row));
+  EXPECT_EQ(stream.bytes_read(), 7);
+  ASSERT_TRUE(stream.next(row));
+  EXPECT_EQ(stream.bytes_read(), 10);
+}
+
 TEST(TextStream, ReadsLineEndAcrossBlocks) {
   const Scratch scratch;
   constexpr size_t kBlock = size_t{1} << 20;
