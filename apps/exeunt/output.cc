@@ -127,7 +127,7 @@ std::string short_count(double value) {
 }
 
 std::string percent(double share) {
-  return fmt::format("{:.2f}", 100 * share);
+  return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : "-";
 }
 
 void print_problems(const std::vector<std::string>& problems, int64_t count, const std::string& where) {

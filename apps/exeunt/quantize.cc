@@ -20,9 +20,8 @@ struct QuantizeFlags {
 };
 
 void add_row(const std::string& what, const Change& change, std::vector<std::vector<std::string>>& rows) {
-  rows.push_back({what, fmt::format("{:.2f}", 100 * change.drift.labels),
-                  fmt::format("{:.2f}", 100 * change.drift.exits), fmt::format("{:.2f}", 100 * change.before),
-                  fmt::format("{:.2f}", 100 * change.after)});
+  rows.push_back(
+      {what, percent(change.drift.labels), percent(change.drift.exits), percent(change.before), percent(change.after)});
 }
 
 OrderedJson change_json(const Change& change) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -28,19 +29,9 @@ namespace exeunt {
 namespace {
 
 double quality(const ExitTrace& trace, const std::vector<float>& predicted) {
-  if (!trace.labelled()) return 0;
-  const auto value = [&](const Metric& metric) {
-    return score(std::span(&metric, 1), predicted, trace.gold).front().value;
-  };
-  switch (trace.info.problem) {
-    case Problem::classification:
-      return value(Metric::accuracy);
-    case Problem::multi_label:
-      return 0;
-    case Problem::regression:
-      return value(Metric::pearson);
-  }
-  return 0;
+  if (!trace.labelled() || trace.info.problem == Problem::multi_label) return std::numeric_limits<double>::quiet_NaN();
+  const Metric metric = trace.info.problem == Problem::regression ? Metric::pearson : Metric::accuracy;
+  return score(std::span(&metric, 1), predicted, trace.gold).front().value;
 }
 
 // Matrices that are quantized together, so that a deep model needs no more passes than there are trials: neighbours
@@ -160,8 +151,10 @@ class Search {
 
   void report(const std::string& what, const Change& change) const {
     if (!plan_.notice) return;
-    plan_.notice(fmt::format("{}: {:.2f} % of answers or exits change, quality {:.2f} → {:.2f}", what,
-                             100 * change.changed, 100 * change.before, 100 * change.after));
+    std::string text = fmt::format("{}: {:.2f} % of answers or exits change", what, 100 * change.changed);
+    if (std::isfinite(change.before))
+      text += fmt::format(", quality {:.2f} → {:.2f}", 100 * change.before, 100 * change.after);
+    plan_.notice(text);
   }
 
   const ExitTrace& reference_;

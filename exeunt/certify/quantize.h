@@ -3,6 +3,7 @@
 // answers and exits that change against fp32, and accuracy, on texts of the task.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -22,9 +23,9 @@ namespace exeunt {
 struct Change {
   Drift drift = {};
   double changed = 0;  // fraction of texts whose label or exit differs (regression: value, by 1 % of its range)
-  double before = 0, after = 0;  // accuracy (regression: Pearson's correlation); 0 without gold
+  double before = 0, after = 0;  // accuracy (regression: Pearson's correlation); NaN: not known
 
-  [[nodiscard]] double drop() const noexcept { return before - after; }
+  [[nodiscard]] double drop() const noexcept { return std::isnan(before) ? 0 : before - after; }
 };
 [[nodiscard]] Change change_between(const ExitTrace& before, const ExitTrace& after, const PolicySpec& policy);
 
