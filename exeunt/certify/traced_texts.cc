@@ -19,7 +19,8 @@ constexpr size_t kTimedTexts = 64;  // as many of the rows stand for all
 constexpr size_t kFewestRounds = 5;
 constexpr double kSteady = 1.25;  // most that the middle half of the rounds may disagree by
 
-// Compares every run with the first, round by round.
+}  // namespace
+
 RunTimes times_of(const std::vector<std::vector<double>>& rounds) {
   RunTimes out{.steady = true};
   const auto quantile = [](std::vector<double> values, double share) {
@@ -35,8 +36,6 @@ RunTimes times_of(const std::vector<std::vector<double>>& rounds) {
   }
   return out;
 }
-
-}  // namespace
 
 std::string str(const PrecisionSetting& setting) {
   const std::string name(name_of(setting.precision));

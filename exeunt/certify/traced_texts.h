@@ -34,6 +34,8 @@ struct RunTimes {
   std::vector<double> milliseconds = {};  // one for each run
   bool steady = false;                    // the rounds agree about the ratios
 };
+// Of rounds[run][round]: medians. Every run is compared with the first, round by round.
+[[nodiscard]] RunTimes times_of(const std::vector<std::vector<double>>& rounds);
 
 // Rows are those of all sources, one source after the other, counted from 0.
 class TracedTexts {

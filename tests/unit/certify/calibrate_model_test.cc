@@ -55,6 +55,28 @@ struct ManyTexts : SmallModel {
   std::string profile = {};
 };
 
+// Other work on the machine slows all runs of a round: ratios stay, and so does the figure that is shown.
+TEST(RunTimes, LoadThatMeetsAllRunsAlikeDoesNotMoveTheSpeedup) {
+  const RunTimes quiet_ms = times_of({{8, 8, 8, 8, 8}, {4, 4, 4, 4, 4}, {2, 2, 2, 2, 2}});
+  const RunTimes busy_ms = times_of({{8, 24, 16, 8, 40}, {4, 12, 8, 4, 20}, {2, 6, 4, 2, 10}});
+  for (const RunTimes& times : {quiet_ms, busy_ms}) {
+    CertifiedChoice choice;
+    choice.times = times;
+    ASSERT_TRUE(choice.speedup());
+    EXPECT_DOUBLE_EQ(choice.speedup()->precision, 2);
+    EXPECT_DOUBLE_EQ(choice.speedup()->exits, 2);
+    EXPECT_DOUBLE_EQ(choice.speedup()->total(), 4);
+  }
+}
+
+TEST(RunTimes, NoSpeedupWhereRoundsDisagree) {
+  CertifiedChoice choice;
+  choice.times = times_of({{8, 8, 8, 8, 8}, {4, 4, 4, 4, 4}, {2, 9, 3, 8, 5}});
+  EXPECT_FALSE(choice.speedup()) << "the same policy is twice as fast and slower than full depth";
+  choice.times = times_of({{8, 8, 8, 8, 8}, {4, 4, 4, 4, 4}, {2, 2, 9, 2, 2}});
+  EXPECT_TRUE(choice.speedup()) << "one odd round of five";
+}
+
 TEST(CalibrateModel, CertifiesInt8AgainstFp32ByDefault) {
   const ManyTexts model;
   const Calibrated done = calibrate_model(model.calibrate(), quiet());
