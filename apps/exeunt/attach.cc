@@ -203,7 +203,8 @@ void add_attach(CommandLine& line) {
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));
   verb->add_flag("--pair", flags->tab_pair, "Plain text: each line holds two texts separated by a tab");
   add_data_flags(*verb, job.labelled);
-  for (const char* of_labels : {"--limit", "--label-column", "--labels", "--split"})
+  for (const char* of_labels : {"--task", "--split", "--label-column", "--label-columns", "--labels", "--multi-label",
+                                "--regression", "--skip-bad", "--limit"})
     verb->get_option(of_labels)->needs(verb->get_option("--data"));
   add_budget_flags(*verb, flags->budget,
                    "Maximum share of answers that may differ from full depth; repeatable, all certified together");

@@ -22,7 +22,7 @@ std::string alternatives(const std::vector<std::string>& words) {
 CLI::Validator one_of(const std::vector<std::string>& choices) {
   const auto check = [choices](const std::string& got) {
     if (std::find(choices.begin(), choices.end(), got) != choices.end()) return std::string();
-    const std::string near = nearest(got, choices);
+    const std::string near = nearest(got == "fp16" ? "bf16" : got, choices);  // the other narrow one, not fp32
     return fmt::format("got '{}', want {}{}", got, alternatives(choices),
                        near.empty() ? "" : fmt::format("\ndid you mean '{}'?", near));
   };

@@ -253,7 +253,8 @@ Service::Answered Service::route(HttpRequest& request, Incoming& incoming) {
     throw Refusal(405, ErrorType::validation, fmt::format("{} takes GET", request.path));
   }
   if (known != posts.end()) throw Refusal(405, ErrorType::validation, fmt::format("{} takes POST", request.path));
-  throw Refusal(404, ErrorType::validation, "no such route", "see /openapi.json");
+  throw Refusal(404, ErrorType::validation, "no such route",
+                "classifiers are asked at /predict, rerankers at /rerank; /openapi.json lists all routes");
 }
 
 Service::Answered Service::route_get(const HttpRequest& request) const {

@@ -170,9 +170,14 @@ TEST(TextClassification, RejectsInvalidInputs) {
        {R"({})", R"({"inputs":3})", R"({"inputs":[3]})", R"({"inputs":[[]]})", R"({"inputs":[["a","b","c"]]})",
         R"({"inputs":{"text_pair":"a"}})", R"({"inputs":{"text":1}})", R"({"inputs":"a","parameters":1})",
         R"({"inputs":"a","parameters":{"top_k":0}})", R"({"inputs":"a","parameters":{"top_k":1.5}})",
-        R"({"inputs":"a","parameters":{"function_to_apply":"tanh"}})"}) {
+        R"({"inputs":"a","parameters":{"function_to_apply":"tanh"}})",
+        R"({"inputs":{"question":"who?","context":"me"}})"}) {
     EXPECT_EQ(refused(parse_text_classification, body).first, 422) << body;
   }
+  const auto [status, message] =
+      refused(parse_text_classification, R"({"inputs":"a","parameters":{"candidate_labels":["x"]}})");
+  EXPECT_EQ(status, 422);
+  EXPECT_THAT(message, HasSubstr("the model has labels of its own")) << "a client of zero-shot classification";
   EXPECT_EQ(refused(parse_text_classification, R"({"inputs":""})").first, 400);
   EXPECT_EQ(refused(parse_text_classification, R"({"inputs":[]})").first, 400);
   EXPECT_EQ(refused(parse_text_classification, R"({"inputs":["a","b","c","d"]})").first, 413);

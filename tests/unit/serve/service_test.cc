@@ -99,6 +99,7 @@ TEST(Service, RejectsWithOneErrorFormat) {
     EXPECT_EQ(body["request_id"], field_of(response, "x-request-id"));
   };
   check(server.get("/nothing"), 404);
+  EXPECT_THAT(server.post("/embed", R"({"inputs":"a"})").body, HasSubstr("classifiers are asked at /predict"));
   check(server.get("/predict"), 405);
   check(server.post("/health", ""), 405);
   check(server.post("/v2/models/fake", ""), 405);
