@@ -145,11 +145,13 @@ void print_result(const Common& common, const TrainJob& job, const TrainPlan& pl
     fmt::print("stopped at step {}; continue with --resume\n", result.steps);
     return;
   }
-  if (result.results.contains("exits")) print_exits(result.results.at("exits"));
+  const bool measured = result.results.contains("exits");
+  if (measured) print_exits(result.results.at("exits"));
   for (const std::string& line : baseline_lines(loaded.data.baseline)) fmt::print("{}\n", line);
   fmt::print("wrote {} after {} steps\n", job.out, result.steps);
   std::fflush(stdout);  // what comes next is said last, in a pipe, too
   for (const std::string& text : verdicts_on(result.results, loaded.data)) notice(common, text);
+  if (!measured) notice(common, "quality unknown: no rows were held out to measure it; --eval-data FILE names some");
   if (loaded.user_file) (void)certify_trained(common, job.certification);
   // The last line, so that nobody overlooks it.
   if (const std::string text = lost_to_baseline(result.results, loaded.data); !text.empty()) notice(common, text);
