@@ -29,6 +29,19 @@ TEST(RunChild, ReadsMoreThanAPipeHolds) {
   EXPECT_EQ(much->output.size(), 300000U);
 }
 
+TEST(RunChild, ReadsOnAfterPiecesOfOneByte) {
+  const auto end = run_child(shell("printf a; sleep 0.05; printf b"), {.keep_output = true, .seconds = 600});
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->output, "ab");
+}
+
+TEST(RunChild, KeepsUpTo16MiBOfOutput) {
+  const auto most = run_child(shell("head -c 16777216 /dev/zero"), {.keep_output = true});
+  ASSERT_TRUE(most);
+  EXPECT_EQ(most->output.size(), size_t{1} << 24);
+  EXPECT_FALSE(run_child(shell("head -c 16777217 /dev/zero"), {.keep_output = true}));
+}
+
 TEST(RunChild, ReturnsNothingForMissingOrHangingProgram) {
   EXPECT_FALSE(run_child({"/no/such/program"}, {.keep_output = true}));
   EXPECT_FALSE(run_child(shell("exec sleep 1000"), {.keep_output = true, .alone = true, .seconds = 1}));

@@ -33,6 +33,42 @@ TEST(Progress, TerminalShowsBarRateAndTimeLeft) {
   EXPECT_TRUE(screen.text.ends_with("\n"));
 }
 
+// The whole text: a bar of at most 40 cells, filled in eighths, or none where it has no room.
+TEST(Progress, TerminalShowsTheseCharacters) {
+  const auto shown = [](int width, int64_t done, const char* remark = "") {
+    Screen screen;
+    ProgressStyle style = screen.style(true);
+    style.width = width;
+    Progress progress("trace", 200, style);
+    screen.time = 10;
+    progress.advance(done, remark);
+    return screen.text;
+  };
+  const std::string tail = " 50/200 [00:10<00:30, 5.0/s]", clear = "\x1b[K";  // 28 columns, behind 10 of the head
+  EXPECT_EQ(shown(200, 50), "\rtrace  25%|██████████" + std::string(30, ' ') + "|" + tail + clear);
+  EXPECT_EQ(shown(46, 50), "\rtrace  25%|█▎   |" + tail + clear);
+  EXPECT_EQ(shown(45, 50), "\rtrace  25%" + tail + clear);
+  EXPECT_EQ(shown(46, 0), "\rtrace   0%|          | 0/200 [00:10<?, 0.0/s]" + clear);
+  EXPECT_EQ(shown(45, 200, "done"), "\rtrace 100% 200/200 [00:10<00:00, 20.0/s] done" + clear);
+}
+
+TEST(Progress, LogGetsWholeLines) {
+  Screen screen;
+  {
+    Progress progress("trace", 100, screen.style(false)), count("read", 0, screen.style(false));
+    screen.time = 9.9;
+    progress.advance(9);
+    EXPECT_EQ(screen.text, "");
+    screen.time = 10;
+    progress.advance(1, "so far");
+    count.advance(3);
+    EXPECT_EQ(screen.text, "trace  10% 10/100 [00:10<01:30, 1.0/s] so far\nread 3 [00:10, 0.3/s]\n");
+    screen.text.clear();
+    screen.time = 20;
+  }
+  EXPECT_EQ(screen.text, "read 3 [00:20, 0.1/s]\ntrace  10% 10/100 [00:20<03:00, 0.5/s] so far\n") << "at their ends";
+}
+
 TEST(Progress, LogGetsLineEveryTenSeconds) {
   Screen screen;
   {
@@ -78,7 +114,10 @@ TEST(Progress, LimitsDrawingRate) {
 TEST(Progress, FormatsClockText) {
   EXPECT_EQ(clock_text(0), "00:00");
   EXPECT_EQ(clock_text(205), "03:25");
+  EXPECT_EQ(clock_text(3599.9), "59:59");
+  EXPECT_EQ(clock_text(3600), "1:00:00");
   EXPECT_EQ(clock_text(3723), "1:02:03");
+  EXPECT_EQ(clock_text(-5), "00:00");
 }
 
 }  // namespace

@@ -34,6 +34,34 @@ TEST(Suggest, SkipsLongLists) {
   EXPECT_TRUE(suggestion("banana", many).ends_with("word99 … (1001 in all)"));
 }
 
+TEST(Suggest, ComparesWordsOfUpTo64Bytes) {
+  const std::string word(63, 'a');
+  EXPECT_EQ(nearest(word + "b", std::vector<std::string>{word}), word);
+  EXPECT_EQ(nearest(word + "bb", std::vector<std::string>{word}), "");
+  // A third of the word may be wrong, and two letters of a short one.
+  EXPECT_EQ(nearest("abcdefghi", std::vector<std::string>{"abcdefxyz"}), "abcdefxyz");
+  EXPECT_EQ(nearest("abcdefghi", std::vector<std::string>{"abcdexxyz"}), "");
+  EXPECT_EQ(nearest("abc", std::vector<std::string>{"axy"}), "axy");
+  EXPECT_EQ(nearest("abc", std::vector<std::string>{"abcde"}), "abcde");
+  EXPECT_EQ(nearest("abc", std::vector<std::string>{"abcdef"}), "");
+}
+
+TEST(Suggest, ListsUpTo100Words) {
+  std::vector<std::string> words(100, "word");
+  EXPECT_EQ(suggestion("something", words).find("in all"), std::string::npos);
+  words.push_back("word");
+  EXPECT_TRUE(suggestion("something", words).ends_with("word … (101 in all)"));
+}
+
+TEST(Suggest, CountsEdits) {
+  EXPECT_EQ(edit_distance("", ""), 0U);
+  EXPECT_EQ(edit_distance("abc", ""), 3U);
+  EXPECT_EQ(edit_distance("", "abc"), 3U);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+  EXPECT_EQ(edit_distance("sitting", "kitten"), 3U);
+  EXPECT_EQ(edit_distance("abc", "abc"), 0U);
+}
+
 TEST(ShellWord, KeepsPlainWords) {
   EXPECT_EQ(shell_word("runs/my-data_2.csv"), "runs/my-data_2.csv");
   EXPECT_EQ(shell_word("a,b"), "a,b");

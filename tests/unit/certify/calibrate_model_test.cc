@@ -116,6 +116,82 @@ TEST(CalibrateModel, CertifiesOtherPrecisionsOnlyIfNamedWithSeparateDelta) {
       << "another split of the same texts";
 }
 
+TEST(GroupsOf, ReadsAColumnOfTheUsersData) {
+  const Scratch scratch;
+  CalibrateOptions options{.group = "topic"};
+  options.run.data.path = scratch.write("t.csv", "text,label,topic\na,x,art\nb,y,law\nc,x,art\n").string();
+  options.run.data.columns.labels = {"x", "y"};
+  Measured measured;
+  measured.trace.index = {2, 0, 1};
+  const GroupPlan plan = groups_of(options, measured);
+  EXPECT_EQ(plan.by, "topic");
+  EXPECT_THAT(plan.values, ElementsAre("art", "art", "law"));
+  measured.trace.index = {0, 7};
+  EXPECT_THAT(error_of([&] { (void)groups_of(options, measured); }).what(),
+              testing::EndsWith("t.csv: has no row 7, which the trace has"));
+}
+
+TEST(GroupsOf, NeedsDataOnlyForAColumn) {
+  for (const char* by : {"", "label", "length"}) {
+    const GroupPlan plan = groups_of({.group = by}, {});
+    EXPECT_EQ(plan.by, by);
+    EXPECT_THAT(plan.values, IsEmpty());
+  }
+  CalibrateOptions none{.group = "topic"}, task = none, unlabelled = none;
+  task.run.data = {.task = "sst2", .path = "x.csv"};
+  unlabelled.run.data.path = "x.csv";
+  unlabelled.unlabelled = "y.csv";
+  for (const CalibrateOptions& options : {none, task, unlabelled}) {
+    const Error error = error_of([&] { (void)groups_of(options, {}); });
+    EXPECT_EQ(error.code(), Code::usage);
+    EXPECT_STREQ(error.what(), "--group: the column 'topic' is read from a file of your own");
+    EXPECT_EQ(error.hint(), "name it with --data alone, or group by label or length");
+  }
+}
+
+TEST(ValueRanges, FitTheModel) {
+  EXPECT_NO_THROW(require_value_range(false, {}, {}));
+  EXPECT_NO_THROW(require_value_range(true, {{0, 5}}, {{0, 5}}));
+  EXPECT_NO_THROW(require_value_range(true, {}, {{0, 4}}));
+  EXPECT_STREQ(error_of([] {
+                 require_value_range(false, {}, {{0, 1}});
+               }).what(),
+               "--range: the model predicts classes, which have no range");
+  EXPECT_STREQ(error_of([] {
+                 require_value_range(true, {{0, 5}}, {{0, 4}});
+               }).what(),
+               "--range: got 0 to 4, and the model's values are from 0 to 5");
+}
+
+TEST(RareAnswers, AreNoticedWhereAllOfThemCouldChange) {
+  PolicyEntry entry;
+  entry.certificate.emplace();
+  entry.certificate->loss = RiskLoss::disagreement;
+  entry.certificate->max_drop = 0.01;
+  const auto notices = [&](std::vector<int64_t> answers, const std::vector<std::string>& labels) {
+    entry.certificate->answers = std::move(answers);
+    Heard heard;
+    report_rare_answers(entry, labels, heard.observer);
+    return heard.notices;
+  };
+  EXPECT_THAT(notices({990, 10, 0}, {"a", "b", "c"}),
+              ElementsAre("'b' is 1.0 % of the answers, and 1 % may differ: all of them could change within the "
+                          "promise; 'exeunt calibrate --group label' promises each class"));
+  EXPECT_THAT(notices({989, 11}, {"a", "b"}), IsEmpty());
+  EXPECT_THAT(notices({5, 995}, {"a", "b"}), Contains(StartsWith("'a' is 0.5 % of the answers")));
+  EXPECT_THAT(notices({1}, {"a"}), IsEmpty());
+  EXPECT_THAT(notices({990, 10}, {"a", "b", "c"}), IsEmpty()) << "not counted";
+  std::vector<int64_t> ten(10, 1000), eleven(11, 1000);
+  ten[3] = eleven[3] = 1;
+  EXPECT_THAT(notices(ten, std::vector<std::string>(10, "l")), testing::SizeIs(1));
+  EXPECT_THAT(notices(eleven, std::vector<std::string>(11, "l")), IsEmpty()) << "too many labels";
+  entry.certificate->group_by = "label";
+  EXPECT_THAT(notices({990, 10}, {"a", "b"}), IsEmpty()) << "promised for each already";
+  entry.certificate->group_by.clear();
+  entry.certificate->loss = RiskLoss::zero_one_drop;
+  EXPECT_THAT(notices({990, 10}, {"a", "b"}), IsEmpty());
+}
+
 TEST(CalibrateModel, PolicyOfAnotherPrecisionMapHasNoPromise) {
   const ManyTexts model;
   (void)calibrate_model(model.calibrate(), quiet());

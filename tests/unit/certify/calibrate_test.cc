@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/certify/calibrate.h"
 
-#include <set>
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/risk.h"
@@ -17,111 +15,9 @@
 namespace exeunt {
 namespace {
 
-using testing::AnyOf;
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsSupersetOf;
 using testing::Not;
-
-TEST(Candidates, AreOrderedFromFullDepthToMostAggressive) {
-  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
-  LossMeter fit(trace, RiskLoss::disagreement, {});
-  for (const char* family : {"entropy", "confidence", "margin", "patience", "pcee", "divergence", "vote", "window"}) {
-    const auto candidates = order_candidates(family, {trace.sites(), {}, {}, 0}, fit);
-    ASSERT_GT(candidates.size(), 4u) << family;
-    EXPECT_EQ(str(candidates[0].policy), "full");
-    EXPECT_EQ(candidates[0].risk, 0);
-    for (size_t i = 1; i < candidates.size(); ++i) {
-      EXPECT_GE(candidates[i].risk, candidates[i - 1].risk) << family;
-      EXPECT_LE(candidates[i].cost_fraction, candidates[i - 1].cost_fraction) << family;
-      EXPECT_EQ(info_of(candidates[i].policy.rule).name, family);
-    }
-    EXPECT_LT(candidates.back().cost_fraction, 0.5) << family;
-  }
-}
-
-// The digits of a number that count: 3 of "0.0125", 4 of "8.751e-05".
-size_t digits_in(std::string text) {
-  text = text.substr(0, text.find('e'));
-  std::erase(text, '.');
-  const size_t first = text.find_first_not_of('0');
-  return first == std::string::npos ? 0 : text.size() - first;
-}
-
-TEST(Candidates, AreRoundedNumbers) {
-  for (const RuleInfo& rule : kRules) {
-    const bool from_one = rule.name == "confidence" || rule.name == "margin";  // 0.999986 has its digits behind nines
-    for (const int classes : {1, 2, 3, 7}) {
-      std::set<std::string> texts;
-      const std::vector<Params> settings = rule.candidates({.classes = classes, .exits = 12, .range = 4.7F});
-      for (const Params& params : settings) {
-        texts.insert(fmt::format("{}", fmt::join(params, ",")));
-        for (size_t i = 0; i < rule.params.size(); ++i) {
-          if (rule.params[i].kind != ParamKind::number || params[i] == rule.params[i].absent) continue;
-          EXPECT_LE(digits_in(shortest(params[i])), from_one ? 7U : 4U) << rule.name << " " << shortest(params[i]);
-        }
-      }
-      // Entropy over one class is 0 throughout; such settings are never tried.
-      EXPECT_EQ(texts.size(), classes > 1 ? settings.size() : texts.size()) << rule.name << ": they stay apart";
-    }
-  }
-}
-
-TEST(Candidates, ComeFromFamiliesOfTheModel) {
-  const ExitSites two{{1, 2}, 2}, three{{1, 2}, 3}, headed{{1, 2}, 2, Problem::classification, true},
-      number{{1, 2}, 1, Problem::regression};
-  EXPECT_THAT(families_for(two, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote"));
-  EXPECT_THAT(families_for(three, Families::usual), ElementsAre("entropy", "margin", "patience", "pcee", "vote"));
-  EXPECT_THAT(families_for(headed, Families::usual), ElementsAre("entropy", "patience", "pcee", "vote", "lte"));
-  EXPECT_THAT(families_for(number, Families::usual), ElementsAre("patience"));
-  EXPECT_THAT(families_for(number, Families::all), ElementsAre("patience"));
-  // For two classes confidence and margin rank texts as entropy does; H / ln C always does.
-  EXPECT_THAT(families_for(two, Families::all), IsSupersetOf({"entropy", "patience", "window", "divergence"}));
-  EXPECT_THAT(families_for(two, Families::all),
-              Not(Contains(AnyOf("confidence", "margin", "nentropy", "lte", "full"))));
-  EXPECT_THAT(families_for(three, Families::all), IsSupersetOf({"confidence", "margin"}));
-  EXPECT_THAT(families_for(three, Families::all), Not(Contains("nentropy")));
-}
-
-// A rule that says it repeats another does: in the order that entropy gives any texts, it leaves none out of turn.
-TEST(Candidates, OfEquivalentRulesExitTheSameTexts) {
-  for (const int classes : {2, 3}) {
-    const ExitTrace trace = random_trace({.rows = 300, .exits = 1, .classes = classes});
-    for (const RuleInfo& rule : kRules) {
-      if (!rule.repeats_another(classes)) continue;
-      PolicySpec spec;
-      for (size_t i = 0; i < kRules.size(); ++i)
-        if (kRules[i].name == rule.name) spec.rule = Rule{static_cast<uint8_t>(i)};
-      const Policy policy = bind(spec, trace.sites());
-      for (const Params& params : rule.candidates({.classes = classes, .exits = 1, .range = 1})) {
-        float most = 0, least = 100;  // the largest entropy that leaves, the smallest that stays
-        for (size_t row = 0; row < trace.rows; ++row) {
-          Policy tried = policy;
-          tried.exit_value[0] = tried.params[0] = params[0];
-          const Evidence e = compute_evidence({trace.at(row, 0).data(), classes});
-          const bool leaves = step(tried, 0, e, nullptr, nullptr) == Step::leave;
-          (leaves ? most : least) = leaves ? std::max(most, e.entropy) : std::min(least, e.entropy);
-        }
-        EXPECT_LE(most, least + 1e-6F) << rule.name << " " << params[0] << " " << classes;
-      }
-    }
-  }
-}
-
-TEST(Candidates, RejectUnknownFamilyWithSuggestion) {
-  const ExitTrace trace = random_trace({});
-  LossMeter fit(trace, RiskLoss::disagreement, {});
-  EXPECT_EQ(error_of([&] {
-              (void)order_candidates("entrop", {trace.sites(), {}, {}, 0}, fit);
-            }).hint(),
-            "did you mean 'entropy'?");
-  EXPECT_EQ(error_of([&] {
-              (void)order_candidates("full", {trace.sites(), {}, {}, 0}, fit);
-            }).code(),
-            Code::usage)
-      << "full depth is no family";
-}
 
 TEST(Calibrate, CertifiesARealModel) {
   const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
@@ -329,6 +225,103 @@ TEST(Calibrate, SupportsGroupsByLengthAndColumn) {
   plan.group.values.clear();
   for (size_t row = 0; row < trace.rows; ++row) plan.group.values.push_back(fmt::format("{}", row));
   EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("want at most 64"));
+}
+
+// The figures of every group, counted again: losses of the certify rows, and shares of the report rows.
+TEST(Calibrate, CountsLossesOfGroups) {
+  ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
+  std::vector<size_t> rows(trace.rows);
+  std::iota(rows.begin(), rows.end(), size_t{0});
+  for (size_t row = 0; row < 500; ++row) rows.insert(rows.end(), 2, row);  // 500 texts come three times
+  const CalibrationData data = split_for_calibration(select_rows(trace, rows), 42);
+  for (const CertifiedUnit unit : {CertifiedUnit::texts, CertifiedUnit::requests}) {
+    CalibrationPlan plan{.max_drops = {0.1}, .unit = unit};
+    plan.group.by = "label";
+    const DropOutcome outcome = calibrate(data, plan).outcomes.at(0);
+    ASSERT_EQ(outcome.groups.size(), 3U);
+    for (size_t label = 0; label < 3; ++label) {
+      const auto count = [&](const ExitTrace& part, const PartRows& repeats) {
+        Rates lost, all;
+        const std::vector<double> losses = LossMeter(part, RiskLoss::disagreement, {}).measure(outcome.policy).losses;
+        for (size_t row = 0; row < part.rows; ++row) {
+          if (part.gold[row] != static_cast<float>(label)) continue;
+          const double times = repeats.repeats.empty() ? 1 : repeats.repeats[row];
+          lost.texts += losses[row];
+          lost.requests += times * losses[row];
+          all.texts += 1;
+          all.requests += times;
+        }
+        return std::pair(lost, all);
+      };
+      const GroupOutcome& group = outcome.groups[label];
+      const auto [lost, all] = count(data.certify, data.certify_rows);
+      EXPECT_EQ(static_cast<double>(group.rows), all.texts);
+      EXPECT_DOUBLE_EQ(group.losses, unit == CertifiedUnit::texts ? lost.texts : lost.requests);
+      const auto [missed, seen] = count(data.report, data.report_rows);
+      EXPECT_GT(missed.texts, 0);
+      EXPECT_EQ(static_cast<double>(group.report_rows), seen.texts);
+      EXPECT_DOUBLE_EQ(group.report.texts, missed.texts / seen.texts);
+      EXPECT_DOUBLE_EQ(group.report.requests, missed.requests / seen.requests);
+      EXPECT_LT(group.interval.low, group.report.texts);
+      EXPECT_GT(group.interval.high, group.report.texts);
+    }
+  }
+}
+
+TEST(Calibrate, OutcomeHasAllItsFieldsInJson) {
+  DropOutcome outcome{.max_drop = 0.01,
+                      .policy = parse_policy("entropy:0.25"),
+                      .losses = 2,
+                      .p_value = 0.03,
+                      .certify_cost = 0.4,
+                      .certify = {0.05, 0.06},
+                      .report_cost = 0.7,
+                      .report = {0.08, 0.09}};
+  const Json figures = {{"policy", "entropy:0.25"},
+                        {"max_drop", 0.01},
+                        {"losses", 2.0},
+                        {"p_value", 0.03},
+                        {"certify_cost_fraction", 0.4},
+                        {"certify_risk", {{"texts", 0.05}, {"requests", 0.06}}},
+                        {"report_cost_fraction", 0.7},
+                        {"report_risk", {{"texts", 0.08}, {"requests", 0.09}}},
+                        {"report_interval", nullptr}};
+  EXPECT_EQ(Json(outcome_json(outcome)), figures);
+  outcome.groups = {
+      {.name = "a", .rows = 10, .losses = 1, .report_rows = 11, .report = {0.12, 0.13}, .interval = {0.14, 0.15}}};
+  Json grouped = figures;
+  grouped["groups"] = {{{"name", "a"}, {"rows", 10}, {"losses", 1.0}}};
+  EXPECT_EQ(Json(outcome_json(outcome)), grouped) << "no rows reported";
+  outcome.interval = {0.16, 0.17};
+  grouped["report_interval"] = {0.16, 0.17};
+  grouped["groups"][0].update(
+      {{"report_rows", 11}, {"report_risk", {{"texts", 0.12}, {"requests", 0.13}}}, {"report_interval", {0.14, 0.15}}});
+  EXPECT_EQ(Json(outcome_json(outcome)), grouped);
+  EXPECT_EQ(Json(trials_json({{.family = "entropy", .cost_fraction = 0.5}, {.family = "vote", .cost_fraction = 0.75}})),
+            Json({{{"family", "entropy"}, {"cost_fraction", 0.5}}, {{"family", "vote"}, {"cost_fraction", 0.75}}}));
+}
+
+// The points of another entry, tested as they are; what they have besides rule and parameters is the entry's.
+TEST(Calibrate, TransfersPointsWithExitsAndTemperatures) {
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("sst2-exeunt.held")), 42);
+  CalibrationPlan plan{.max_drops = {0.02, 0.05}, .exits = {2, 4, 6, 12}};
+  const Calibration first = calibrate(data, plan);
+  plan.exits.clear();
+  plan.transfer = first.entry;
+  plan.transfer->score_temperature[1] = 1.5F;
+  const Calibration again = calibrate(data, plan);
+  EXPECT_EQ(again.entry.exits, first.entry.exits);
+  EXPECT_EQ(again.entry.decision_temperature, first.entry.decision_temperature);
+  EXPECT_EQ(again.entry.score_temperature, plan.transfer->score_temperature);
+  ASSERT_EQ(again.entry.points.size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(again.entry.points[i].policy, first.entry.points[i].policy) << "rule and parameters alone";
+    EXPECT_EQ(again.entry.points[i].exit_rates, first.entry.points[i].exit_rates);
+    EXPECT_EQ(again.entry.points[i].cost_fraction, first.entry.points[i].cost_fraction);
+  }
+  EXPECT_EQ(again.sequence.size(), 3U) << "full depth and the points";
+  EXPECT_EQ(again.trials.size(), 0U) << "nothing is chosen";
 }
 
 // Numbers that a table of numbers would put into one bucket: whoever made the trace chose them.

@@ -94,6 +94,23 @@ TEST(Baseline, NamesBaselineThatBeatsTheNetwork) {
   EXPECT_EQ(lost_to_baseline({}, Metric::accuracy, 0.1), "");
 }
 
+// The numbers that words, pairs of them and their parts, rarity and AdaGrad come to, computed apart in Python.
+TEST(Baseline, PredictsTheseValues) {
+  const Dataset train =
+      table_of("Good film,it's fine,4.5\nbad film,so bad bad,1.25\ngood plot,it is,3.5\nno,no no,2\n", true);
+  const Dataset test = table_of("good bad film,it's,0.5\nplot,no,0.5\nfine,x,0.5\nÄ no film,fine,0.5\n", true);
+  const std::vector<float> answers = LinearModel(train).answers(test);
+  EXPECT_THAT(answers, testing::Pointwise(testing::FloatNear(1e-4F), {3.55277F, 2.25462F, 2.94551F, 2.99134F}));
+}
+
+// Above 20,000 rows every so many are learned from: here the odd ones are left out, which alone have the other label.
+TEST(Baseline, LearnsFromEvenlyChosenRows) {
+  std::string rows;
+  for (int i = 0; i < 40000; ++i) rows += i % 2 == 0 ? (i % 4 == 0 ? "a,x\n" : "b,y\n") : "a,y\n";
+  const Dataset data = table_of(rows), test = table_of("a,x\nb,y\n");
+  EXPECT_EQ(baseline(data, test, {Metric::accuracy})[1].metrics[0].value, 1.0);
+}
+
 TEST(Baseline, IsDeterministic) {
   const Dataset train = table_of(topics(0, 60)), test = table_of(topics(60, 60));
   EXPECT_EQ(LinearModel(train).answers(test), LinearModel(train).answers(test));

@@ -33,6 +33,17 @@ TEST(GoldReader, MergesSpellingsOfALabel) {
   EXPECT_THAT(labelled_csv("text,label\na,ham\nb,spam\n").notices, IsEmpty());
 }
 
+TEST(GoldReader, NamesThreeMergedLabelsAndCountsTheOthers) {
+  std::string rows = "text,label\na,one\nb,ONE\nc,two\nd,Two\ne,TWO\nf,two\ng,six\nh,Six\ni,six\n";
+  EXPECT_THAT(labelled_csv(rows).notices,
+              ElementsAre("f.csv: read 'one' (1 row) as 'ONE'; 'TWO' (1 row), 'Two' (1 row) as 'two'; 'Six' (1 row) as "
+                          "'six'; name all with --labels if they are different"));
+  rows += "j,ten\nk,Ten\nl,ten\n";
+  EXPECT_THAT(labelled_csv(rows).notices,
+              ElementsAre("f.csv: read 'one' (1 row) as 'ONE'; 'TWO' (1 row), 'Two' (1 row) as 'two'; 'Six' (1 row) as "
+                          "'six' … (4 labels in all); name all with --labels if they are different"));
+}
+
 TEST(GoldReader, KeepsMostFrequentSpelling) {
   EXPECT_THAT(labelled_csv("text,label\na,Ham\nb,ham\nc,ham\nd,x\n").labels, ElementsAre("ham", "x"));
   EXPECT_THAT(labelled_csv("text,label\na,ham\nb,ham\nc,Ham\nd,x\n").labels, ElementsAre("ham", "x"));

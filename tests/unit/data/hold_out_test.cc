@@ -55,6 +55,41 @@ TEST(HoldOut, IsStratifiedByLabelAndKeepsEveryRow) {
   EXPECT_TRUE(held.certify.labelled);
 }
 
+// Training again must hold out the same rows: those of another split would have been learned. By the order of the
+// texts' SHA-256, computed apart in Python.
+TEST(HoldOut, ChoosesTheseTexts) {
+  const auto numbers = [](const Dataset& data) {
+    std::string out;
+    for (const Example& example : data.examples) out += fmt::format("{} ", example.index);
+    return out;
+  };
+  Dataset data = labelled_texts({30, 20});
+  HeldOut held = hold_out(data, 0.3);
+  EXPECT_EQ(numbers(held.eval), "2 5 9 39 42 ");
+  EXPECT_EQ(numbers(held.certify), "7 14 15 16 26 27 36 37 41 44 ");
+  data = labelled_texts({30, 20});
+  for (Example& example : data.examples) example.pair = "b";
+  held = hold_out(data, 0.3);
+  EXPECT_EQ(numbers(held.eval), "5 14 24 45 48 ");
+  EXPECT_EQ(numbers(held.certify), "3 11 13 19 21 25 32 34 36 41 ");
+}
+
+// Of several labels the last one stands for the row.
+TEST(HoldOut, IsStratifiedByLastOfSeveralLabels) {
+  Dataset data = labelled_texts({40, 40, 40});
+  data.problem = Problem::multi_label;
+  for (Example& example : data.examples) {
+    const int label = static_cast<int>(example.gold);
+    example.given = label == 0 ? std::vector<int>{} : label == 1 ? std::vector<int>{0, 1} : std::vector<int>{0, 2};
+    example.gold = 0;
+  }
+  const HeldOut held = hold_out(data, 0.3);
+  std::map<std::vector<int>, int> counts;
+  for (const Example& example : held.certify.examples) ++counts[example.given];
+  EXPECT_EQ(counts, (std::map<std::vector<int>, int>{{{}, 8}, {{0, 1}, 8}, {{0, 2}, 8}}));
+  EXPECT_THAT(held_out_text(held.certify), testing::HasSubstr(",l0|l2\n"));
+}
+
 TEST(HoldOut, DoesNotDependOnRowOrder) {
   Dataset data = labelled_texts({200, 100}), turned = data;
   std::reverse(turned.examples.begin(), turned.examples.end());

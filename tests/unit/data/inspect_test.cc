@@ -52,6 +52,76 @@ TEST(Inspect, CountsWhatIsOdd) {
   EXPECT_EQ(warnings_of(facts, data, DataUse::measure).size(), 3U) << "rare labels matter to whoever learns";
 }
 
+TEST(Inspect, CountsWordsAndPairs) {
+  UserColumns columns;
+  columns.format = DataFormat::csv;
+  columns.pair = "pair";
+  const Dataset data =
+      parse_user_data("text,pair,label\none,two three,x\n\"a\tb  c\nd\",e,y\nw,w,x\n one , two,y\n", "f.csv", columns);
+  const DataFacts facts = inspect(data);
+  EXPECT_EQ(facts.rows, 4);
+  EXPECT_EQ(facts.pairs, 4);
+  EXPECT_EQ(facts.median_words, 3);
+  EXPECT_EQ(facts.most_words, 5);
+  EXPECT_EQ(facts.repeated, 0);
+  EXPECT_EQ(inspect(own_rows("text,label\na,x\nb,y\n")).pairs, 0);
+}
+
+TEST(Inspect, NamesFiveLabelsAndCountsTheOthers) {
+  std::string rows = "text,label\n" + many_rows("usual", 50);
+  for (const char* label : {"aa", "bb", "cc", "dd", "ee"}) rows += many_rows(label, 4);
+  const auto warnings = [](const std::string& bytes) {
+    const Dataset data = own_rows(bytes);
+    return warnings_of(inspect(data), data, DataUse::learn);
+  };
+  const std::string five = "'aa' (4), 'bb' (4), 'cc' (4), 'dd' (4), 'ee' (4)";
+  EXPECT_THAT(warnings(rows), ElementsAre("f.csv: 5 of 6 labels have fewer than 5 rows, too few to learn: " + five));
+  EXPECT_THAT(warnings(rows + many_rows("ff", 1)),
+              ElementsAre("f.csv: 6 of 7 labels have fewer than 5 rows, too few to learn: " + five + " and 1 more"));
+  EXPECT_THAT(warnings("text,label\n" + many_rows("usual", 5) + many_rows("aa", 5)), IsEmpty());
+  EXPECT_THAT(warnings("text,label\n" + many_rows("usual", 4) + many_rows("aa", 4)), IsEmpty()) << "a small file";
+}
+
+TEST(Inspect, MentionsRepeatedRowsFromOnePercent) {
+  const auto warnings = [](int rows) {
+    const Dataset data = own_rows("text,label\n" + many_rows("x", rows - 7) + many_rows("y", 6) + "text 0 of x,x\n");
+    EXPECT_EQ(inspect(data).repeated, 1);
+    return warnings_of(inspect(data), data, DataUse::measure);
+  };
+  EXPECT_THAT(warnings(100), ElementsAre("f.csv: 1 of 100 rows repeat an earlier one's text"));
+  EXPECT_THAT(warnings(101), IsEmpty());
+  const Dataset data = own_rows("text,label\n" + many_rows("x", 9) + many_rows("y", 9) +
+                                "text 0 of x,y\ntext 1 of x,y\ntext 2 of x,x\n");
+  EXPECT_THAT(warnings_of(inspect(data), data, DataUse::measure),
+              ElementsAre("f.csv: 2 rows repeat an earlier one's text with another label, the first is row 18"));
+}
+
+TEST(Inspect, SimilarLabelsAreOneRareAndOneTenTimesAsFrequent) {
+  const auto near = [](const std::string& rare, int times, const std::string& common, int usual) {
+    const Dataset data = own_rows("text,label\n" + many_rows(rare, times) + many_rows(common, usual));
+    const std::vector<NearLabels> found = inspect(data).near;
+    if (found.size() != 1) return std::string();
+    return fmt::format("{} {} {} {}", found[0].rare, found[0].rare_rows, found[0].common, found[0].common_rows);
+  };
+  EXPECT_EQ(near("complant", 2, "complaint", 20), "complant 2 complaint 20");
+  EXPECT_EQ(near("complant", 2, "complaint", 19), "");
+  EXPECT_EQ(near("complan", 2, "complaint", 20), "complan 2 complaint 20");
+  EXPECT_EQ(near("compla", 2, "complaint", 20), "") << "three letters";
+  EXPECT_EQ(near("hams", 1, "ham", 10), "hams 1 ham 10");
+  EXPECT_EQ(near("hat", 1, "hats", 10), "") << "too short to tell";
+}
+
+TEST(Inspect, ListsLabelsWithoutRows) {
+  UserColumns columns;
+  columns.format = DataFormat::csv;
+  columns.labels = {"x", "NA", "y"};
+  const Dataset data = parse_user_data("text,label\na,x\n", "f.csv", columns);
+  const DataFacts facts = inspect(data);
+  EXPECT_THAT(facts.absent, ElementsAre("NA", "y"));
+  EXPECT_THAT(facts.missing, IsEmpty());
+  EXPECT_THAT(facts.rare, ElementsAre("x"));
+}
+
 TEST(Inspect, NumberedLabelsAreNotTypos) {
   const Dataset data = own_rows("text,label\n" + many_rows("topic 1", 60) + many_rows("topic 2", 6));
   EXPECT_THAT(inspect(data).near, IsEmpty());

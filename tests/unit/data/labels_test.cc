@@ -41,6 +41,15 @@ TEST(Labels, RejectsUnknownLabelWithTheKnownOnes) {
   EXPECT_EQ(error.hint(), "did you mean 'entailment'?");
 }
 
+TEST(Labels, ListsEightKnownLabelsAndCountsTheOthers) {
+  std::vector<std::string> labels = {"a", "b", "c", "d", "e", "f", "g", "h"};
+  const auto refused = [&] { return error_of([&] { (void)LabelIndex(labels).gold("something", "f:2"); }); };
+  EXPECT_STREQ(refused().what(), "f:2: got label 'something', want one of a, b, c, d, e, f, g, h");
+  EXPECT_EQ(refused().hint(), "check that this is the label column and that the row has all its columns");
+  labels.push_back("i");
+  EXPECT_STREQ(refused().what(), "f:2: got label 'something', want one of a, b, c, d, e, f, g, h … (9 labels)");
+}
+
 TEST(Labels, ShortensLongUnknownLabel) {
   const LabelIndex index({"yes", "no"});
   const Error error = error_of([&] { (void)index.gold(std::string(1'000'000, 'x'), "f"); });
@@ -55,6 +64,9 @@ TEST(Labels, RejectsDuplicateLabel) {
 
 TEST(Labels, RejectsValuesOutOfRange) {
   EXPECT_FLOAT_EQ(gold_value("3.75", {{0, 5}}, "f"), 3.75F);
+  EXPECT_EQ(gold_value("0", {{0, 5}}, "f"), 0);
+  EXPECT_EQ(gold_value("5", {{0, 5}}, "f"), 5);
+  EXPECT_THROW((void)gold_value("-0.1", {{0, 5}}, "f"), Error);
   EXPECT_THAT(error_of([] {
                 (void)gold_value("5.001", {{0, 5}}, "f:2");
               }).what(),

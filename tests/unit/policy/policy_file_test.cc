@@ -108,6 +108,17 @@ TEST(PolicyFile, HasTheFieldsOfTheFormat) {
   EXPECT_EQ(entry["certificate"]["unit"], "requests");
 }
 
+TEST(PolicyFile, RejectsAnotherFormat) {
+  const auto refused = [](const std::string& format) {
+    return error_of([&] { (void)parse_policy_file(Json{{"format", format}}.dump(), "p"); });
+  };
+  EXPECT_STREQ(refused("exeunt.policy/2").what(), "p: got the format 'exeunt.policy/2', want 'exeunt.policy/3'");
+  EXPECT_EQ(refused("exeunt.policy/2").hint(),
+            "remove the file and certify the model again: exeunt calibrate MODEL --max-drop 1%");
+  EXPECT_EQ(refused(std::string(65, 'x')).what(),
+            fmt::format("p: got the format '{}', want 'exeunt.policy/3'", std::string(64, 'x')));
+}
+
 TEST(PolicyFile, FindsTheEntryOfAnEngineThenOneOfNoneThenAnothers) {
   PolicyFile file = example();
   const PolicyEntry on_amx = [&] {

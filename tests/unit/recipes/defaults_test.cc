@@ -97,6 +97,51 @@ TEST(DataDefaults, FollowModelLabelsAndRows) {
   EXPECT_EQ(defaults({384, 6, 77, 1500}, "pabee"), "");
 }
 
+// Both sides of every limit of the table.
+TEST(DataDefaults, ChangeAtTheLimits) {
+  const std::string start = " heads.init=prototypes";
+  EXPECT_EQ(defaults({384, 6, 15, 20000}), "") << "few labels, many rows";
+  EXPECT_EQ(defaults({384, 6, 16, 20000}), "lr 0.0001 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({384, 6, 16, 999}), "lr 0.0001 epochs 12 batch 8 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({384, 6, 16, 1000}), "lr 0.0001 epochs 8 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({384, 6, 16, 4999}), "lr 0.0001 epochs 8 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({384, 6, 16, 5000}), "lr 0.0001 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({384, 6, 1, 9999}), "lr 0.0001" + start);
+  EXPECT_EQ(defaults({384, 6, 1, 10000}), "");
+  EXPECT_EQ(defaults({384, 6, 1, 4999, true}), "lr 0.0001 epochs 10");
+  EXPECT_EQ(defaults({384, 6, 1, 5000, true}), "");
+  EXPECT_EQ(defaults({384, 7, 1, 4999, true}), "") << "deeper";
+  EXPECT_EQ(defaults({384, 6, 0, 4999, true}), "") << "a regression";
+  EXPECT_EQ(defaults({384, 12, 1, 9999}), "lr 0.0001" + start);
+  EXPECT_EQ(defaults({384, 13, 1, 9999}), "") << "deeper";
+  EXPECT_EQ(defaults({511, 6, 1, 9999}), "lr 0.0001" + start);
+  EXPECT_EQ(defaults({512, 6, 1, 9999}), "") << "wider";
+  EXPECT_EQ(defaults({255, 6, 15, 20000}), "lr 0.0005 head_lr 1 epochs 8");
+  EXPECT_EQ(defaults({256, 6, 15, 20000}), "");
+  EXPECT_EQ(defaults({128, 6, 16, 999}), "lr 0.001 head_lr 1 epochs 24 batch 8 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({128, 6, 16, 1000}), "lr 0.001 head_lr 1 epochs 24 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({128, 6, 16, 5000}), "lr 0.001 head_lr 1 epochs 12 label_smoothing 0.1" + start);
+  EXPECT_EQ(defaults({128, 6, 1, 9999}), "lr 0.0005 head_lr 1 epochs 8" + start);
+  EXPECT_EQ(defaults({128, 6, 1, 10000}), "lr 0.0005 head_lr 1 epochs 8");
+}
+
+TEST(DataDefaults, NameWhatTheyFollowFrom) {
+  EXPECT_EQ(defaults_for({128, 6, 15, 300}, "exeunt", {}).why, "a narrow model (hidden size 128)");
+  EXPECT_EQ(defaults_for({128, 6, 16, 300}, "exeunt", {}).why,
+            "300 rows with 16 labels for a small model (6 layers, hidden size 128)");
+  EXPECT_EQ(defaults_for({384, 12, 2, 300}, "exeunt", {}).why,
+            "300 rows with 2 labels for a small model (12 layers, hidden size 384)");
+}
+
+TEST(DurationText, IsInSecondsMinutesOrHours) {
+  EXPECT_EQ(duration_text(0), "1 s");
+  EXPECT_EQ(duration_text(1.6), "2 s");
+  EXPECT_EQ(duration_text(89), "89 s");
+  EXPECT_EQ(duration_text(90), "2 min");
+  EXPECT_EQ(duration_text(5399), "90 min");
+  EXPECT_EQ(duration_text(5400), "1.5 h");
+}
+
 TEST(MaxLength, LeavesNearlyAllTextsWhole) {
   const auto length = [](size_t texts, int tokens, size_t longer, int longer_tokens, int positions = 512) {
     std::vector<int> lengths(texts, tokens);
