@@ -17,7 +17,7 @@ inline constexpr int64_t kRareRows = 5;
 
 struct NearLabels {
   std::string rare, common;  // "complant" beside "complaint"
-  int64_t rare_rows = 0, common_rows = 0;
+  int64_t rare_rows, common_rows;
 };
 
 struct DataFacts {

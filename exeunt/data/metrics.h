@@ -65,8 +65,8 @@ struct ClassFigures {
 };
 
 struct ConfusedPair {
-  size_t gold = 0, answer = 0;
-  int64_t rows = 0;
+  size_t gold, answer;
+  int64_t rows;
 };
 
 struct ClassReport {

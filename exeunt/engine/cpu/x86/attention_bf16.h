@@ -13,13 +13,13 @@ namespace {
 // sums [rows, columns] = a [rows, 2 · pairs] b [pairs, columns]. M takes rows up to M::kRows (and may compute and store
 // up to kRows), pairs in multiples of 16 and columns in multiples of 16. Strides are in elements.
 struct PairProduct {
-  const uint16_t* a = nullptr;
-  size_t a_stride = 0;
-  const uint32_t* b = nullptr;
-  size_t b_stride = 0;
-  float* sums = nullptr;
-  size_t sums_stride = 0;
-  int rows = 0, pairs = 0, columns = 0;
+  const uint16_t* a;
+  size_t a_stride;
+  const uint32_t* b;
+  size_t b_stride;
+  float* sums;
+  size_t sums_stride;
+  int rows, pairs, columns;
 };
 
 template <class V, class M>
