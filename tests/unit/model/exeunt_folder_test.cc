@@ -207,6 +207,32 @@ TEST(OwnFolder, CopiesTokenizerRecipeAndLearnedRowsAsTheyAre) {
   EXPECT_EQ(read_text(scratch.path() / "trained" / "recipe.json"), "{}");
 }
 
+TEST(OwnFolder, NoticesMissingTokenizer) {
+  const Scratch scratch(quick_parent());
+  const ModelSpec spec = tiny::spec(Family::bert);
+  const Checkpoint made(spec, {}, tiny::tensors(spec, {}));
+  const std::string notice = "no tokenizer files beside the weights: texts cannot be encoded with this folder";
+  EXPECT_THAT(write_exeunt_folder(made, scratch.path() / "a"), testing::ElementsAre(notice));
+  EXPECT_THAT(export_hugging_face(Checkpoint::open(scratch.path() / "a"), scratch.path() / "hf"),
+              testing::ElementsAre(notice));
+  scratch.write("a/vocab.txt", "[PAD]\n");
+  EXPECT_THAT(write_exeunt_folder(Checkpoint::open(scratch.path() / "a"), scratch.path() / "b"), IsEmpty());
+}
+
+// A model that was made in memory has no folder; files of the current one are not its.
+TEST(OwnFolder, TakesNoFilesOfTheCurrentFolderForThoseOfTheModel) {
+  const Scratch scratch(quick_parent());
+  fs::create_directory(scratch.path() / "here");
+  scratch.write("here/vocab.txt", "[PAD]\n");
+  const ModelSpec spec = tiny::spec(Family::bert);
+  const Checkpoint made(spec, {}, tiny::tensors(spec, {}));
+  const fs::path before = fs::current_path();
+  fs::current_path(scratch.path() / "here");
+  (void)write_exeunt_folder(made, scratch.path() / "a");
+  fs::current_path(before);
+  EXPECT_FALSE(fs::exists(scratch.path() / "a" / "vocab.txt"));
+}
+
 TEST(OwnFolder, KeepsAPolicyOnlyForTheWeightsItWasMadeFor) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
