@@ -131,7 +131,6 @@ void Connection::set_wait(Wait wait) {
 void Connection::on_timeout() {
   // One that takes not even "100 Continue" would not take more beside it.
   if ((wait_ == Wait::head || wait_ == Wait::body) && !sending_continue_) {
-    keep_alive_ = false;
     return respond(host_.service.refuse(Refusal(408, ErrorType::validation, "the request arrived too slowly",
                                                 "send header and body without long pauses"),
                                         peer_));
@@ -206,7 +205,6 @@ void Connection::consume() {
       if (!charge_body()) throw host_.service.no_room_for_body();
     }
   } catch (const Refusal& refusal) {
-    keep_alive_ = false;
     return respond(host_.service.refuse(refusal, peer_));
   } catch (const std::bad_alloc&) {
     return refuse_out_of_memory();
@@ -218,7 +216,7 @@ void Connection::consume() {
   if (wait != wait_) set_wait(wait);
   if (reader_.take_expect_continue()) {
     sending_continue_ = true;
-    write(kContinue, {}, [self = shared_from_this()](const error_code& error) {
+    write({kContinue, {}}, [self = shared_from_this()](const error_code& error) {
       self->guarded([&] {
         self->sending_continue_ = false;
         if (error) return self->close();
@@ -234,7 +232,6 @@ void Connection::consume() {
 bool Connection::begin_body(HttpRequest& head) {
   head.peer = peer_;
   if (auto refusal = host_.service.refuse_body(head, reader_.declared_bytes())) {
-    keep_alive_ = false;
     respond(std::move(*refusal));
     return false;
   }
@@ -289,24 +286,23 @@ void Connection::watch_disconnect() {
 }
 
 void Connection::refuse_out_of_memory() {
-  keep_alive_ = false;
   respond(host_.service.refuse(Refusal(503, ErrorType::overloaded, "out of memory", "retry after a moment"), peer_));
 }
 
-// Writes all of `first`, then all of `second`.
-void Connection::write(std::string_view first, std::string_view second, WriteHandler done) {
-  if (first.empty()) std::swap(first, second);
-  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(first), asio::buffer(second)};
-  auto handler = [self = shared_from_this(), first, second, done = std::move(done)](const error_code& error,
-                                                                                    size_t bytes) mutable {
+// Writes all of the first part, then all of the second.
+void Connection::write(Parts parts, WriteHandler done) {
+  if (parts[0].empty()) std::swap(parts[0], parts[1]);
+  const std::array<asio::const_buffer, 2> buffers = {asio::buffer(parts[0]), asio::buffer(parts[1])};
+  auto handler = [self = shared_from_this(), parts, done = std::move(done)](const error_code& error,
+                                                                            size_t bytes) mutable {
     self->since_ = Clock::now();  // the client reads
-    const size_t of_first = std::min(bytes, first.size());
-    first.remove_prefix(of_first);
-    second.remove_prefix(bytes - of_first);
-    if (error || (first.empty() && second.empty())) return done(error);
-    self->guarded([&] { self->write(first, second, std::move(done)); });
+    const size_t of_first = std::min(bytes, parts[0].size());
+    parts[0].remove_prefix(of_first);
+    parts[1].remove_prefix(bytes - of_first);
+    if (error || (parts[0].empty() && parts[1].empty())) return done(error);
+    self->guarded([&] { self->write(parts, std::move(done)); });
   };
-  if (tls_) return tls_->write_some(first, std::move(handler));
+  if (tls_) return tls_->write_some(parts[0], std::move(handler));
   socket_.async_write_some(buffers, std::move(handler));
 }
 
@@ -337,7 +333,7 @@ void Connection::send_refusal(std::string_view body) {
 void Connection::send(std::string_view body) {
   set_wait(Wait::write);
   sending_since_ = since_;
-  write(head_, body,
+  write({head_, body},
         [self = shared_from_this()](const error_code& error) { self->guarded([&] { self->on_written(error); }); });
 }
 

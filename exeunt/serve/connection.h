@@ -3,6 +3,7 @@
 // connection.cc include it.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -75,7 +76,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void set_wait(Wait wait);
   void on_timeout();
   using WriteHandler = std::function<void(const boost::system::error_code&)>;
-  void write(std::string_view first, std::string_view second, WriteHandler done);
+  using Parts = std::array<std::string_view, 2>;
+  void write(Parts parts, WriteHandler done);
 
   Socket socket_;
   std::shared_ptr<boost::asio::ssl::context> context_;

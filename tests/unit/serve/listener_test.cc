@@ -143,12 +143,15 @@ TEST(ListenerTest, AnswersOthersBesideSlowClients) {
 }
 
 TEST(ListenerTest, TimesOutSlowClients) {
-  RunningServer server({.listener = {.head_timeout = 50ms, .body_timeout = 50ms, .idle_timeout = 1h}});
-  for (const auto& client : slow_clients(server.port(), std::span(kBeginnings).first(2))) {
-    const auto response = client->receive();
-    ASSERT_TRUE(response.has_value());
-    EXPECT_EQ(response->status, 408);
-    EXPECT_TRUE(client->ends());
+  RunningServer heads({.listener = {.head_timeout = 50ms, .body_timeout = 1h, .idle_timeout = 1h}});
+  RunningServer bodies({.listener = {.head_timeout = 1h, .body_timeout = 50ms, .idle_timeout = 1h}});
+  for (const auto& [port, beginning] : {std::pair(heads.port(), 0), std::pair(bodies.port(), 1)}) {
+    for (const auto& client : slow_clients(port, std::span(kBeginnings).subspan(beginning, 1))) {
+      const auto response = client->receive();
+      ASSERT_TRUE(response.has_value());
+      EXPECT_EQ(response->status, 408);
+      EXPECT_TRUE(client->ends());
+    }
   }
   RunningServer impatient({.listener = {.idle_timeout = 50ms}});
   for (const auto& client : slow_clients(impatient.port(), std::span(kBeginnings).last(1))) {
@@ -271,6 +274,24 @@ TEST(ListenerTest, LimitsMemoryOfKeylessConnections) {
     const size_t after = ::mallinfo2().uordblks;
     EXPECT_LE(after, before + kConnections * kMost) << bytes.substr(0, 40);
   }
+}
+
+// What was asked and answered is not kept until the next request.
+TEST(ListenerTest, LimitsMemoryOfIdleConnectionsAfterLargeRequests) {
+  constexpr size_t kConnections = 20, kMost = 64 << 10;  // bytes for each
+  RunningServer server({.listener = {.idle_timeout = 1h}});
+  const std::string request = post_text("/predict", R"({"inputs":")" + std::string(400'000, 'a') + R"("})");
+  std::vector<std::unique_ptr<RawClient>> clients(kConnections);
+  const size_t before = ::mallinfo2().uordblks;
+  for (auto& client : clients) {
+    client = std::make_unique<RawClient>(server.port());
+    client->send(request);
+    const auto response = client->receive();
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->status, 200);
+  }
+  (void)server.ask<size_t>([](Service& s) { return s.in_flight(); });
+  EXPECT_LE(::mallinfo2().uordblks, before + kConnections * kMost);
 }
 
 // A refused client may go on sending for a while, and still reads the response.

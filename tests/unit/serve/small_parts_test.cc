@@ -2,6 +2,7 @@
 // The small parts of the server: keys, trace context, logs, metrics, admission, allowed policies, threads.
 #include <random>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/json.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/serve/access_control.h"
@@ -107,6 +108,197 @@ TEST(Metrics, WritesPrometheusText) {
   EXPECT_THAT(metrics.text({}, false), Not(HasSubstr("te_request")));
   EXPECT_EQ(label_value("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
   EXPECT_GT(resident_bytes(), 100'000U);
+}
+
+// Every figure, each with a value of its own; of histograms the sums, without buckets.
+TEST(Metrics, WritesEveryFigure) {
+  Metrics metrics;
+  metrics.responses = {{200, 1}, {424, 2}, {429, 4}, {503, 8}, {504, 16}, {422, 32}};
+  metrics.rejected = {{"queue", 3}};
+  metrics.exits = {{4, 5}, {12, 6}};
+  metrics.texts = 7;
+  metrics.layers_run = 8;
+  metrics.layers_full = 20;
+  metrics.tokens = 10;
+  metrics.truncated_texts = 11;
+  metrics.unknown_fields = 12;
+  metrics.abandoned = 13;
+  metrics.failed_texts = 14;
+  metrics.interruptions = 15;
+  metrics.connections = 16;
+  metrics.connections_refused = 17;
+  metrics.connections_open = 18;
+  metrics.duration.add(0.19);
+  metrics.tokenization.add(0.20);
+  metrics.queue.add(0.21);
+  metrics.inference.add(0.22);
+  PromiseWatch watch(0.01), dropped(std::nullopt);
+  for (const double loss : {0.0, 0.25, 1.0}) watch.record(loss);
+  dropped.drop();
+  const Metrics::Now now{.queue_texts = 23,
+                         .queue_bytes = 24,
+                         .policy = "entropy:0.25",
+                         .threshold = 0.25,
+                         .max_drop = 0.26,
+                         .level = 27,
+                         .shadows = {.points = {{"a", watch}, {"b", dropped}},
+                                     .pending = 28,
+                                     .bytes = 29,
+                                     .repeats = 30,
+                                     .processor_seconds = 31},
+                         .processor_seconds = 32,
+                         .ready = false,
+                         .uptime_seconds = 33,
+                         .resident_bytes = 34};
+  std::string figures;
+  const std::string text = metrics.text(now, true);
+  const std::string bound = fmt::format("exeunt_risk_upper_bound{{policy=\"a\"}} {}", *watch.upper_bound());
+  EXPECT_THAT(text, HasSubstr(bound + "\n"));
+  for (const std::string_view line : split(text, '\n'))
+    if (!line.empty() && !line.starts_with("# HELP") && line.find("_bucket{") == std::string_view::npos &&
+        line != bound)
+      figures += std::string(line) + "\n";
+  EXPECT_EQ(figures, R"(# TYPE exeunt_responses_total counter
+exeunt_responses_total{status="200"} 1
+exeunt_responses_total{status="422"} 32
+exeunt_responses_total{status="424"} 2
+exeunt_responses_total{status="429"} 4
+exeunt_responses_total{status="503"} 8
+exeunt_responses_total{status="504"} 16
+# TYPE exeunt_rejected_total counter
+exeunt_rejected_total{reason="queue"} 3
+# TYPE exeunt_abandoned_total counter
+exeunt_abandoned_total 13
+# TYPE exeunt_interruptions_total counter
+exeunt_interruptions_total 15
+# TYPE exeunt_unknown_fields_total counter
+exeunt_unknown_fields_total 12
+# TYPE exeunt_connections_total counter
+exeunt_connections_total 16
+# TYPE exeunt_connections_open gauge
+exeunt_connections_open 18
+# TYPE exeunt_connections_refused_total counter
+exeunt_connections_refused_total 17
+# TYPE exeunt_request_duration_seconds histogram
+exeunt_request_duration_seconds_sum 0.19
+exeunt_request_duration_seconds_count 1
+# TYPE exeunt_tokenization_duration_seconds histogram
+exeunt_tokenization_duration_seconds_sum 0.2
+exeunt_tokenization_duration_seconds_count 1
+# TYPE exeunt_queue_wait_seconds histogram
+exeunt_queue_wait_seconds_sum 0.21
+exeunt_queue_wait_seconds_count 1
+# TYPE exeunt_inference_duration_seconds histogram
+exeunt_inference_duration_seconds_sum 0.22
+exeunt_inference_duration_seconds_count 1
+# TYPE exeunt_texts_total counter
+exeunt_texts_total 7
+# TYPE exeunt_failed_texts_total counter
+exeunt_failed_texts_total 14
+# TYPE exeunt_tokens_total counter
+exeunt_tokens_total 10
+# TYPE exeunt_truncated_texts_total counter
+exeunt_truncated_texts_total 11
+# TYPE exeunt_exits_total counter
+exeunt_exits_total{layer="4"} 5
+exeunt_exits_total{layer="12"} 6
+# TYPE exeunt_layers_run_total counter
+exeunt_layers_run_total 8
+# TYPE exeunt_layers_full_total counter
+exeunt_layers_full_total 20
+# TYPE exeunt_speedup_ratio gauge
+exeunt_speedup_ratio 2.5
+# TYPE exeunt_queue_texts gauge
+exeunt_queue_texts 23
+# TYPE exeunt_queue_bytes gauge
+exeunt_queue_bytes 24
+# TYPE exeunt_threshold_effective gauge
+exeunt_threshold_effective{policy="entropy:0.25"} 0.25
+# TYPE exeunt_certified_loss gauge
+exeunt_certified_loss 0.26
+# TYPE exeunt_load_level gauge
+exeunt_load_level 27
+# TYPE exeunt_shadow_texts_total counter
+exeunt_shadow_texts_total{policy="a"} 3
+exeunt_shadow_texts_total{policy="b"} 0
+# TYPE exeunt_shadow_disagreements_total counter
+exeunt_shadow_disagreements_total{policy="a"} 2
+exeunt_shadow_disagreements_total{policy="b"} 0
+# TYPE exeunt_shadow_losses_total counter
+exeunt_shadow_losses_total{policy="a"} 1.25
+exeunt_shadow_losses_total{policy="b"} 0
+# TYPE exeunt_shadow_dropped_total counter
+exeunt_shadow_dropped_total{policy="a"} 0
+exeunt_shadow_dropped_total{policy="b"} 1
+# TYPE exeunt_risk_upper_bound gauge
+exeunt_risk_upper_bound{policy="b"} NaN
+# TYPE exeunt_risk_covered gauge
+exeunt_risk_covered{policy="a"} 1
+exeunt_risk_covered{policy="b"} 0
+# TYPE exeunt_promise_alarm gauge
+exeunt_promise_alarm{policy="a"} 0
+exeunt_promise_alarm{policy="b"} 0
+# TYPE exeunt_shadow_repeats_total counter
+exeunt_shadow_repeats_total 30
+# TYPE exeunt_shadow_pending gauge
+exeunt_shadow_pending 28
+# TYPE exeunt_shadow_memory_bytes gauge
+exeunt_shadow_memory_bytes 29
+# TYPE exeunt_shadow_processor_seconds_total counter
+exeunt_shadow_processor_seconds_total 31
+# TYPE exeunt_processor_seconds_total counter
+exeunt_processor_seconds_total 32
+# TYPE exeunt_ready gauge
+exeunt_ready 0
+# TYPE exeunt_uptime_seconds gauge
+exeunt_uptime_seconds 33
+# TYPE exeunt_resident_memory_bytes gauge
+exeunt_resident_memory_bytes 34
+# TYPE te_request_count counter
+te_request_count 63
+# TYPE te_request_success counter
+te_request_success 1
+# TYPE te_request_failure counter
+te_request_failure{err="inference"} 2
+te_request_failure{err="overloaded"} 20
+te_request_failure{err="unhealthy"} 8
+te_request_failure{err="validation"} 32
+# TYPE te_batch_next_size histogram
+te_batch_next_size_sum 7
+te_batch_next_size_count 7
+# TYPE te_batch_next_tokens histogram
+te_batch_next_tokens_sum 10
+te_batch_next_tokens_count 7
+# TYPE te_queue_size gauge
+te_queue_size 23
+# TYPE te_request_duration histogram
+te_request_duration_sum 0.19
+te_request_duration_count 1
+# TYPE te_request_tokenization_duration histogram
+te_request_tokenization_duration_sum 0.2
+te_request_tokenization_duration_count 1
+# TYPE te_request_queue_duration histogram
+te_request_queue_duration_sum 0.21
+te_request_queue_duration_count 1
+# TYPE te_request_inference_duration histogram
+te_request_inference_duration_sum 0.22
+te_request_inference_duration_count 1
+)");
+}
+
+TEST(Metrics, CountsTimesInGeometricBuckets) {
+  Histogram histogram;
+  for (const double seconds : {1.5e-5, 1.6e-5, 14.0, 15.0}) histogram.add(seconds);
+  std::string text;
+  histogram.write(text, "t");
+  const std::vector<std::string_view> lines = split(text, '\n');
+  ASSERT_EQ(lines.size(), 39U);
+  EXPECT_EQ(lines[0], "t_bucket{le=\"1.5e-05\"} 1");
+  EXPECT_EQ(lines[1], "t_bucket{le=\"2.25e-05\"} 2");
+  EXPECT_EQ(lines[34], "t_bucket{le=\"14.5611\"} 3");
+  EXPECT_EQ(lines[35], "t_bucket{le=\"+Inf\"} 4");
+  EXPECT_EQ(lines[36], "t_sum 29.000031");
+  EXPECT_EQ(lines[37], "t_count 4");
 }
 
 TEST(Admission, AdmitsWholeRequestOrNothing) {
