@@ -2,6 +2,7 @@
 #include "exeunt/engine/cpu/pack_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace exeunt {
@@ -189,21 +190,18 @@ void PackRun::deliver(const LayerEnd& end, PackedText& one) noexcept {
 
 // `layer`: as Forward::keep has it.
 void PackRun::remove_exited(int layer, Forward::When when) {
+  const auto exited = [](const PackedText& one) { return one.exited; };
+  if (std::ranges::none_of(texts(), exited)) return;
   std::array<bool, kMaxPackTexts> stays = {};
-  bool all = true;
-  for (int n = 0; n < count_; ++n) {
-    stays[static_cast<size_t>(n)] = !at(n).exited;
-    all = all && !at(n).exited;
-  }
-  if (all) return;
-  forward_.keep({stays.data(), static_cast<size_t>(count_)}, layer, when);
+  std::ranges::transform(texts(), stays.begin(), std::not_fn(exited));
+  forward_.keep({stays.data(), texts().size()}, layer, when);
   for (PackedText& one : texts()) {
     if (!one.exited) continue;
     with_deadline_ -= one.text->deadline() != kNoDeadline ? 1 : 0;
     one.text->finish();
     one.text.reset();
   }
-  const auto end = std::remove_if(texts().begin(), texts().end(), [](const PackedText& one) { return one.exited; });
+  const auto end = std::remove_if(texts().begin(), texts().end(), exited);
   count_ = static_cast<int>(end - texts().begin());
 }
 

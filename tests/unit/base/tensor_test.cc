@@ -18,15 +18,15 @@ std::vector<float> counted(size_t count) {
 
 TEST(Tensor, TypesHaveNamesAndSizes) {
   const std::array<std::tuple<DType, const char*, size_t, bool>, 10> types = {{{DType::f64, "F64", 8, true},
-                                                                                {DType::f32, "F32", 4, true},
-                                                                                {DType::f16, "F16", 2, true},
-                                                                                {DType::bf16, "BF16", 2, true},
-                                                                                {DType::i64, "I64", 8, false},
-                                                                                {DType::i32, "I32", 4, false},
-                                                                                {DType::i16, "I16", 2, false},
-                                                                                {DType::i8, "I8", 1, false},
-                                                                                {DType::u8, "U8", 1, false},
-                                                                                {DType::boolean, "BOOL", 1, false}}};
+                                                                               {DType::f32, "F32", 4, true},
+                                                                               {DType::f16, "F16", 2, true},
+                                                                               {DType::bf16, "BF16", 2, true},
+                                                                               {DType::i64, "I64", 8, false},
+                                                                               {DType::i32, "I32", 4, false},
+                                                                               {DType::i16, "I16", 2, false},
+                                                                               {DType::i8, "I8", 1, false},
+                                                                               {DType::u8, "U8", 1, false},
+                                                                               {DType::boolean, "BOOL", 1, false}}};
   for (const auto& [type, name, bytes, floating] : types) {
     EXPECT_EQ(name_of(type), name);
     EXPECT_EQ(size_of(type), bytes) << name;
