@@ -232,6 +232,56 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries/0/certificate/method", "crc").what(), HasSubstr("that is what crc gives"));
 }
 
+TEST(PolicyFile, RefusesHashesTemperaturesAndPointsThatAreNone) {
+  EXPECT_THAT(policy_file_error("/entries/0/precision_map", "x").what(),
+              HasSubstr("entries[0]: field 'precision_map': got \"x\", want a sha256 in hex"));
+  EXPECT_THAT(policy_file_error("/weights", std::string(64, 'g')).what(), HasSubstr("want a sha256 in hex"));
+  EXPECT_THAT(policy_file_error("/weights", std::string(71, 'a')).what(),
+              HasSubstr("got \"" + std::string(70, 'a') + "\", want"));
+  EXPECT_THAT(policy_file_error("/entries/0/score_temperature", Json({1, 1e300, 1, 1})).what(),
+              HasSubstr("field 'score_temperature': got inf, want finite numbers above 0"));
+  EXPECT_THAT(policy_file_error("/entries/0/score_temperature", Json::array()).what(),
+              HasSubstr("field 'score_temperature': got 0 numbers, want one per exit of the model"));
+  PolicyFile file = example();
+  std::vector<PolicyPoint>& points = file.entries[0].points;
+  points.resize(1);
+  while (points.size() < 1000)
+    points.push_back({parse_policy("entropy:0.4"), 0.01 + 0.0005 * static_cast<double>(points.size()), 0.3});
+  EXPECT_NO_THROW((void)parse_policy_file(policy_file_text(file), "p"));
+  points.push_back({parse_policy("entropy:0.4"), 0.9, 0.3});
+  EXPECT_THAT(error_of([&] { (void)parse_policy_file(policy_file_text(file), "p"); }).what(),
+              HasSubstr("field 'points': got 1001, want a list of at most 1000 points"));
+}
+
+TEST(PolicyFile, AnEntryIsOfTheTraceThatMadeIt) {
+  TraceInfo info;
+  info.engine = "cuda/sm_90";
+  info.numerics = 3;
+  info.precision = "int8";
+  info.precision_map = kOther;
+  info.max_length = 48;
+  info.tokenizer = kHash;
+  info.last_head = LastHead::ramp;
+  PolicyEntry entry;
+  set_origin(entry, info);
+  EXPECT_FALSE(entry.certificate);
+  entry.certificate.emplace();
+  set_origin(entry, info);
+  EXPECT_EQ(entry.device, "cuda");
+  EXPECT_EQ(entry.engine, "cuda/sm_90");
+  EXPECT_EQ(entry.numerics, 3);
+  EXPECT_EQ(entry.precision, "int8");
+  EXPECT_EQ(entry.precision_map, kOther);
+  EXPECT_EQ(entry.certificate->max_length, 48);
+  EXPECT_EQ(entry.certificate->tokenizer, kHash);
+  EXPECT_EQ(entry.certificate->last_head, LastHead::ramp);
+  info.precision_map = "";
+  info.engine = "";
+  set_origin(entry, info);
+  EXPECT_FALSE(entry.precision_map) << "none, and known to be";
+  EXPECT_EQ(entry.device, "cpu");
+}
+
 TEST(PolicyFile, TakesAsManyExitsAsAModelMayHave) {
   PolicyFile file = example();
   PolicyEntry& entry = file.entries.at(1);
@@ -258,6 +308,8 @@ TEST(PolicyFile, NamesOfLossesAndMethodsGoBothWays) {
     EXPECT_EQ(method_named(name_of(method)), method);
   EXPECT_EQ(error_of([] { (void)method_named("ltt-binomal"); }).hint(), "did you mean 'ltt-binomial'?");
   EXPECT_EQ(error_of([] { (void)loss_named("x"); }).code(), Code::usage);
+  EXPECT_EQ(error_of([] { (void)loss_named(std::string(65, 'x')); }).what(),
+            fmt::format("unknown loss '{}'", std::string(64, 'x')));
 }
 
 TEST(PolicyFile, IsWrittenUnderALock) {
@@ -268,6 +320,11 @@ TEST(PolicyFile, IsWrittenUnderALock) {
     const Error error = error_of([&] { const PolicyLock second(path); });
     EXPECT_EQ(error.code(), Code::resources);
     EXPECT_THAT(error.what(), HasSubstr("policy.json: cannot lock: another calibration is using it"));
+    EXPECT_EQ(error.hint(), "wait until it is done, or write elsewhere with --out");
+    const Error nowhere = error_of([&] { const PolicyLock other(scratch.path() / "none" / "policy.json"); });
+    EXPECT_EQ(nowhere.code(), Code::resources);
+    EXPECT_THAT(nowhere.what(), HasSubstr("policy.json: cannot lock: No such file or directory"));
+    EXPECT_EQ(nowhere.hint(), "choose a folder you may write to");
     lock.write(example());
   }
   EXPECT_EQ(policy_file_text(read_policy_file(path)), policy_file_text(example()));

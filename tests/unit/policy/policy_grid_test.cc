@@ -63,6 +63,17 @@ TEST(Sweep, RejectsValuesOutOfRange) {
 TEST(Sweep, RejectsTooManySettings) {
   EXPECT_THAT(sweep_error("entropy:0..16/1e-9").what(), HasSubstr("more than 10000 values"));
   EXPECT_THAT(sweep_error("entropy:0..1/0.001,0..1/0.001").what(), HasSubstr("more than 10000 settings"));
+  EXPECT_EQ(parse_sweep("window:0..0.99/0.01,1..100,bias_1").size(), 10000U);
+  EXPECT_THAT(sweep_error("window:0..0.99/0.01,1..101,bias_1").what(), HasSubstr("got more than 10000 settings"));
+  std::string weights;
+  for (int i = 0; i < 210; ++i) weights += ",1";
+  EXPECT_THAT(sweep_error("vote:0..0.9999/0.0001" + weights).what(),
+              HasSubstr("10000 settings of this length are too many"));
+  EXPECT_EQ(parse_sweep("entropy:" + std::string(4088, '0')).size(), 1U);
+  EXPECT_EQ(sweep_error("entropy:" + std::string(4089, '0')).what(),
+            "policy 'entropy:" + std::string(56, '0') + "': got 4097 bytes, want at most 4096");
+  EXPECT_EQ(sweep_error("entropy:" + std::string(63, '0') + "..x").what(),
+            "policy 'entropy:" + std::string(56, '0') + "': '" + std::string(63, '0') + ".' is not a range");
 }
 
 }  // namespace

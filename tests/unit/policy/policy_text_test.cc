@@ -51,6 +51,16 @@ TEST(PolicyText, WritesOneFormForWhatMeansTheSame) {
   EXPECT_EQ(str(parse_policy("patience:6.0")), "patience:6");
 }
 
+TEST(PolicyText, MessagesNameAtMost64BytesOfWhatIsUnknown) {
+  const std::string most(64, 'x'), longer = most + "x";
+  EXPECT_THAT(policy_error(longer).what(), HasSubstr("unknown rule '" + most + "'"));
+  EXPECT_THAT(policy_error("entropy:0.3," + longer + "=1").what(), HasSubstr("entropy takes no '" + most + "='"));
+  EXPECT_THAT(policy_error("patience:3," + longer + "=1").what(), HasSubstr("unknown parameter '" + most + "='"));
+  EXPECT_THAT(policy_error("window:0.1,8," + longer).what(), HasSubstr("got '" + most + "'"));
+  EXPECT_EQ(policy_error("entropy=0.3").hint(), "did you mean 'entropy:0.3'?");
+  EXPECT_THAT(policy_error("xyzzy=0.3").hint(), testing::StartsWith("known: full, "));
+}
+
 TEST(PolicyText, UnknownNamesAreAnsweredWithTheNearest) {
   const Error rule = policy_error("entrpy:0.3");
   EXPECT_EQ(rule.code(), Code::usage);
@@ -84,6 +94,7 @@ TEST(PolicyText, TooFewOrTooManyValuesShowTheForm) {
   EXPECT_EQ(policy_error("entropy").hint(), "syntax: entropy:threshold or one per exit");
   EXPECT_EQ(policy_error("pcee:0.1").hint(), "syntax: pcee:threshold,patience");
   EXPECT_EQ(policy_error("patience").hint(), "syntax: patience:patience[,tol=…]");
+  EXPECT_EQ(policy_error("vote").hint(), "syntax: vote:sum[,weight per exit]");
   EXPECT_THAT(policy_error("pcee:0.1,3,4").what(), HasSubstr("got 3 values, want 2"));
   EXPECT_THAT(policy_error("full:1").what(), HasSubstr("got 1 value, want 0"));
   EXPECT_THAT(policy_error("full:").what(), HasSubstr("got 1 value, want 0"));

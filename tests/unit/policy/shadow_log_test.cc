@@ -70,6 +70,64 @@ TEST(ShadowLog, IsReadAsTheTraceThatWasWritten) {
   EXPECT_EQ(log.dropped, 3U);
 }
 
+TEST(ShadowLog, HoldsScoresRampAndMeaningOfTheOutputs) {
+  const Scratch scratch;
+  const auto path = scratch.path() / "log.jsonl";
+  for (const Problem problem : {Problem::classification, Problem::multi_label}) {
+    std::filesystem::remove(path);
+    ShadowLogHead head = head_example();
+    head.problem = problem;
+    ShadowLogRow row = row_example(5);
+    row.lte = {0.25F, 0.5F};
+    row.ramp = {1, 2};
+    {
+      ShadowLogWriter log(path, head);
+      EXPECT_TRUE(log.write(row));
+      EXPECT_TRUE(log.write(row));
+    }
+    EXPECT_EQ(std::filesystem::status(path).permissions(), std::filesystem::perms(0600)) << "texts of users";
+    const ExitTrace trace = read_shadow_log(path).trace;
+    EXPECT_EQ(trace.info.problem, problem);
+    EXPECT_EQ(trace.lte, (std::vector<float>{0.25F, 0.5F, 0.25F, 0.5F}));
+    EXPECT_EQ(trace.ramp, (std::vector<float>{1, 2, 1, 2}));
+    EXPECT_EQ(trace.info.split, "server");
+    EXPECT_EQ(trace.index, (std::vector<int64_t>{0, 1}));
+  }
+}
+
+TEST(ShadowLog, RefusesRowsOfOtherSizes) {
+  const Scratch scratch;
+  const auto refused = [&](const ShadowLogRow& second) {
+    const auto path = scratch.path() / "log";
+    std::filesystem::remove(path);
+    ShadowLogRow first = row_example(1);
+    first.lte = {0.25F, 0.5F};
+    first.ramp = {1, 2};
+    {
+      ShadowLogWriter log(path, head_example());
+      EXPECT_TRUE(log.write(first));
+      EXPECT_TRUE(log.write(second));
+    }
+    const std::string what = error_of([&] { (void)read_shadow_log(path); }).what();
+    return what.substr(what.rfind("log:") + 4);
+  };
+  ShadowLogRow row = row_example(2);
+  EXPECT_EQ(refused(row), "3: lte: got 0 numbers, want 2");
+  row.lte = {0.25F, 0.5F};
+  EXPECT_EQ(refused(row), "3: ramp: got 0 numbers, want 2");
+  row.ramp = {1, 2};
+  row.reference = {1};
+  EXPECT_EQ(refused(row), "3: reference: got 1 numbers, want 2");
+  row.reference = {1, 2};
+  row.logits.pop_back();
+  EXPECT_EQ(refused(row), "3: logits: got 3 numbers, want 4");
+  row.logits.push_back(1);
+  row.row_hash = std::string(80, 'a');
+  EXPECT_EQ(refused(row), "3: row_hash: got '" + std::string(64, 'a') + "', want 16 hex digits");
+  EXPECT_THAT(error_of([&] { (void)parse_shadow_log("", "log"); }).what(),
+              HasSubstr("log: empty: want a log that 'exeunt serve --shadow-log' wrote"));
+}
+
 TEST(ShadowLog, RejectsSymlink) {
   const Scratch scratch;
   scratch.write("precious", "");

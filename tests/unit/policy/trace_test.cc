@@ -183,6 +183,49 @@ TEST(Trace, RejectsInvalidRows) {
   EXPECT_THAT(refused([](ExitTrace& t) { t.exits = 0; }).what(), HasSubstr("got 0 exits"));
 }
 
+TEST(Trace, RejectsOutputsThatDoNotFitTheProblem) {
+  const auto refused = [](auto&& spoil) {
+    ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2});
+    spoil(trace);
+    return std::string(error_of([&] { check_trace(trace, "t"); }).what());
+  };
+  EXPECT_EQ(refused([](ExitTrace& t) { t.width = 0; }), "t: got 0 outputs, want 1 to 65536");
+  EXPECT_EQ(refused([](ExitTrace& t) { t.width = 65537; }), "t: got 65537 outputs, want 1 to 65536");
+  EXPECT_EQ(refused([](ExitTrace& t) {
+              t.info.logit_thresholds = {0.5F, 0.5F};
+            }),
+            "t: thresholds: got 2, want one for each label of a multi-label model");
+  EXPECT_EQ(refused([](ExitTrace& t) {
+              t.info.problem = Problem::multi_label;
+              t.gold = {0, 1, 1, 0, 1, 1};
+              t.info.logit_thresholds = {0.5F};
+            }),
+            "t: thresholds: got 1, want one for each label of a multi-label model");
+  EXPECT_EQ(refused([](ExitTrace& t) {
+              t.info.problem = Problem::multi_label;
+              t.gold = {0, 1, 1, 2, 1, 1};
+            }),
+            "t: gold: got 2 in row 1, want 0, 1 or NaN for each label");
+  EXPECT_EQ(refused([](ExitTrace& t) { t.lte = {2, 0, 0, 0, 0, 0}; }),
+            "t: lte: got 2 in row 0 at exit 1, want numbers from 0 to 1");
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["labels"] = "{}"; }).what(), HasSubstr("want a list of names"));
+  EXPECT_THAT(spoiled([](Tensors&, Strings& s) { s["format"] = std::string(65, 'x'); }).what(),
+              HasSubstr("got the format '" + std::string(64, 'x') + "', want"));
+}
+
+TEST(Trace, RightAnswersAreTheWholeGold) {
+  ExitTrace trace = random_trace({.rows = 2, .exits = 2, .classes = 2});
+  trace.gold = {1, 0};
+  EXPECT_TRUE(trace.right(0, std::vector<float>{0, 1}));
+  EXPECT_FALSE(trace.right(1, std::vector<float>{0, 1}));
+  trace.info.problem = Problem::multi_label;
+  trace.gold = {1, 1, 0, 1};
+  EXPECT_TRUE(trace.right(0, std::vector<float>{2, 1}));
+  EXPECT_FALSE(trace.right(0, std::vector<float>{2, -1}));
+  EXPECT_FALSE(trace.right(1, std::vector<float>{2, 1}));
+  EXPECT_TRUE(trace.right(1, std::vector<float>{-2, 1}));
+}
+
 TEST(Trace, RejectsTraceOfAnotherModel) {
   ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 2});
   trace.info.max_length = 48;
@@ -205,7 +248,8 @@ TEST(Trace, RejectsTraceOfAnotherModel) {
     EXPECT_THAT(error.hint(), HasSubstr("make the trace again"));
     return std::string(error.what());
   };
-  EXPECT_THAT(refused([](TraceInfo& o) { o.weights = "b"; }), HasSubstr("another model"));
+  EXPECT_EQ(refused([](TraceInfo& o) { o.weights = "0123456789abcdef"; }),
+            "t: is a trace of another model: got weights aaaaaaaaaaaa, want 0123456789ab");
   EXPECT_THAT(refused([](TraceInfo& o) { std::swap(o.labels[0], o.labels[1]); }), HasSubstr("other labels"));
   EXPECT_THAT(refused([](TraceInfo& o) { o.layers = {1, 3}; }), HasSubstr("other exits: got 1,2, want 1,3"));
   EXPECT_THAT(refused([](TraceInfo& o) { o.precision = "int8"; }), HasSubstr("got fp32, want int8"));

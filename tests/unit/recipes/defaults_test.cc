@@ -140,6 +140,7 @@ TEST(DurationText, IsInSecondsMinutesOrHours) {
   EXPECT_EQ(duration_text(90), "2 min");
   EXPECT_EQ(duration_text(5399), "90 min");
   EXPECT_EQ(duration_text(5400), "1.5 h");
+  EXPECT_EQ(duration_text(3'600'000), "1000.0 h");
 }
 
 TEST(MaxLength, LeavesNearlyAllTextsWhole) {

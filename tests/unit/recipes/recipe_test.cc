@@ -170,6 +170,87 @@ TEST(Recipe, RefusesPartsThatContradictEachOther) {
   EXPECT_THAT(complaint("exeunt", R"({"format":"exeunt.recipe/2"})"), testing::HasSubstr("exeunt.recipe/1"));
 }
 
+// Every form that a field has is written as it is read.
+TEST(Recipe, WritesEveryFormOfAField) {
+  for (const char* patch :
+       {R"({"exits":"all"})", R"({"exits":"last"})", R"({"exits":"last:2"})", R"({"exits":"last:512"})",
+        R"({"exits":[1,3]})", R"({"exits":[1,512]})", R"({"heads":{"classifier":"groups:1"}})",
+        R"({"heads":{"classifier":"groups:3"}})", R"({"heads":{"classifier":"shared"}})",
+        R"({"gradient":{"rule":"project","anchor":"early"}})",
+        R"({"gradient":{"rule":"project","anchor":{"default":"early","QQP":"last"}}})"}) {
+    const Json given = Json::parse(patch).flatten(), written = Json(recipe_json(patched("elbert", patch))).flatten();
+    for (const auto& [field, value] : given.items()) EXPECT_EQ(written.value(field, Json()), value) << patch;
+  }
+  for (const char* number :
+       {"3", R"({"default":3,"roberta":10})", R"({"default":3,"small":6})", R"({"default":3,"regression":2})",
+        R"({"default":3,"albert":5,"regression":2,"small":6})"}) {
+    const std::string stage = R"({"stages":[{"objective":{"kind":"sum"},"epochs":)" + std::string(number) + "}]}";
+    EXPECT_EQ(Json(recipe_json(patched("plain", stage.c_str())))["stages"][0]["epochs"], Json::parse(number));
+  }
+}
+
+TEST(Recipe, RefusesOtherForms) {
+  EXPECT_THAT(complaint("exeunt", R"({"exits":[]})"), testing::HasSubstr("\"last:K\" or a list of layers"));
+  EXPECT_THAT(complaint("exeunt", R"({"exits":{"a":1}})"), testing::HasSubstr("\"last:K\" or a list of layers"));
+  EXPECT_THAT(complaint("exeunt", R"({"exits":[513]})"), testing::HasSubstr("layers from 1 to 512"));
+  EXPECT_THAT(complaint("exeunt", R"({"exits":[1.5]})"), testing::HasSubstr("layers from 1 to 512"));
+  EXPECT_THAT(complaint("exeunt", R"({"exits":"last:513"})"), testing::HasSubstr("last:K with K from 1 to 512"));
+  EXPECT_THAT(complaint("exeunt", R"({"stages":[{"epochs":3}]})"), testing::HasSubstr("objective"));
+  EXPECT_THAT(complaint("exeunt", R"({"stages":[{"objective":{"kind":"sum"},"epochs":{"default":3,"robert":4}}]})"),
+              testing::HasSubstr("robert"));
+  EXPECT_THAT(complaint("exeunt", R"({"heads":{"reader":"groups:2"}})"), testing::HasSubstr("got \"groups:2\""));
+}
+
+// As in a model folder: what the run was, which training does not read.
+TEST(Recipe, IsReadFromAFileWithItsRun) {
+  const Scratch scratch;
+  Json json = recipe_json(shipped("pabee"));
+  json["run"] = {{"data", "x"}};
+  json["provenance"] = {{"base", "y"}};
+  for (const char* name : {"recipe.json", "recipe"}) {
+    const std::string path = scratch.write(name, json.dump()).string();
+    EXPECT_EQ(recipe_json(find_recipe(path)), recipe_json(shipped("pabee"))) << name;
+  }
+  EXPECT_THAT(error_of([] { (void)find_recipe("missing.json"); }).what(), testing::HasSubstr("No such file"));
+  json["runs"] = 1;
+  EXPECT_THAT(error_of([&] { (void)parse_recipe(json, "r"); }).what(), testing::HasSubstr("runs"));
+}
+
+TEST(Recipe, GivesTheLayoutItsHeads) {
+  ModelSpec spec = small_spec(Family::roberta);
+  const ExitLayout layout =
+      layout_of(patched("elbert", R"({"heads":{"pool_input":"mean","inner":5,"pooler":"groups:3"}})"), spec, kTwo);
+  EXPECT_EQ(layout.input, PoolInput::mean);
+  EXPECT_EQ(layout.inner, 5);
+  EXPECT_EQ(layout.width, spec.hidden);
+  EXPECT_EQ(layout.outputs, 2);
+  EXPECT_EQ(layout.pooler, row_of(spec.family).pooler);
+  EXPECT_EQ(layout.poolers(), 3);
+  EXPECT_EQ(layout.labels, kTwo.labels);
+  EXPECT_EQ(layout_of(shipped("elbert"), spec, {.problem = Problem::regression}).outputs, 1);
+  EXPECT_THAT(
+      error_of([&] { (void)layout_of(patched("elbert", R"({"heads":{"pooler":"groups:2"}})"), spec, kTwo); }).what(),
+      testing::HasSubstr("2 groups of poolers, want a divisor of the 3 layers"));
+  EXPECT_THAT(error_of([&] { (void)layout_of(patched("elbert", R"({"exits":"last:4"})"), spec, kTwo); }).what(),
+              testing::HasSubstr("exits after the last 4 layers, but the model has 3"));
+  EXPECT_EQ(layout_of(patched("elbert", R"({"exits":"last:3"})"), spec, kTwo).sites.size(), 3U);
+  EXPECT_EQ(native_policy(shipped("elbert"), layout_of(shipped("plain"), spec, kTwo)), "full") << "one exit";
+}
+
+TEST(Recipe, PresetHasTheReferencesValues) {
+  for (const auto& [task, epochs] :
+       {std::pair("RTE", 8.0), {"MRPC", 6.0}, {"CoLA", 5.0}, {"STS-B", 5.0}, {"SST-2", 2.0}}) {
+    const RecipeChanges preset = reference_preset(task, Problem::classification);
+    EXPECT_EQ(
+        preset.stage,
+        Json(
+            {{"batch", 32}, {"lr", 5e-5}, {"warmup", 0.06}, {"weight_decay", 0.0}, {"clip", 1.0}, {"epochs", epochs}}));
+    EXPECT_THAT(preset.set, testing::ElementsAre("compat.adamw=torch", "compat.dyn_grad=fresh"));
+  }
+  EXPECT_EQ(reference_preset("STS-B", Problem::regression).stage["lr"], 2e-5);
+  EXPECT_FALSE(reference_preset("QQP", Problem::classification).stage.contains("epochs"));
+}
+
 TEST(Recipe, RefusesALayerTheModelDoesNotHave) {
   const Error error = error_of([] { (void)layout_of(patched("exeunt", R"({"exits":[2,9]})"), small_spec(), kTwo); });
   EXPECT_STREQ(error.what(), "recipe 'exeunt': an exit after layer 9, but the model has 3 layers");
