@@ -89,6 +89,14 @@ TEST(Features, RowsArePackedInTheOrderOfTheData) {
   EXPECT_EQ(features.info.data, some_data().sha256);
 }
 
+TEST(Features, CountWhatTruncationLoses) {
+  Features features = some_features();
+  EXPECT_EQ(features.lost_tokens, 4) << "of twelve tokens eight are kept";
+  EXPECT_EQ(truncation_text(features), "1 of 3 texts are longer than 8 tokens and lose 17.4 % of all tokens");
+  features.truncated = 0;
+  EXPECT_EQ(truncation_text(features), "");
+}
+
 TEST(Features, DoNotDependOnThreads) {
   Dataset data = some_data();
   for (int i = 0; i < 1000; ++i) {

@@ -122,6 +122,19 @@ TEST(Inspect, ListsLabelsWithoutRows) {
   EXPECT_THAT(facts.rare, ElementsAre("x"));
 }
 
+TEST(Inspect, ListsTwentyProblemsAndCountsAll) {
+  const Scratch scratch;
+  std::string rows = "text,label\na,x\nb,y\n";
+  for (int i = 0; i < 20; ++i) rows += "c\n";
+  UserReport report = check_user_data(scratch.write("d.csv", rows).string(), {});
+  EXPECT_EQ(report.problem_count, 20);
+  EXPECT_EQ(report.problems.size(), 20U);
+  EXPECT_EQ(report.facts.rows, 2);
+  report = check_user_data(scratch.write("d.csv", rows + "c\n").string(), {});
+  EXPECT_EQ(report.problem_count, 21);
+  EXPECT_EQ(report.problems.size(), 20U);
+}
+
 TEST(Inspect, NumberedLabelsAreNotTypos) {
   const Dataset data = own_rows("text,label\n" + many_rows("topic 1", 60) + many_rows("topic 2", 6));
   EXPECT_THAT(inspect(data).near, IsEmpty());

@@ -11,9 +11,11 @@
 namespace exeunt {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 Dataset csv(std::string_view bytes, UserColumns columns = {}) {
   columns.format = DataFormat::csv;
@@ -284,6 +286,82 @@ TEST(UserData, FlagsListOnlyNonDefaultValues) {
   EXPECT_EQ(flags_for(source), " --data 'my data.csv' --text-column body --separator tab --labels no,yes --limit 5");
   EXPECT_EQ(flags_for(DataSource{.task = "RTE", .path = "glue", .split = "train"}),
             " --task RTE --data glue --split train");
+}
+
+TEST(UserData, FlagsListEveryColumn) {
+  UserColumns columns;
+  columns.text = "body";
+  columns.pair = "other";
+  columns.label = "kind";
+  columns.separator = ';';
+  columns.skip_bad = true;
+  columns.problem = Problem::regression;
+  EXPECT_EQ(flags_for(columns),
+            " --text-column body --pair-column other --label-column kind --separator ';' --skip-bad --regression");
+  columns = {};
+  columns.problem = Problem::multi_label;
+  EXPECT_EQ(flags_for(columns), " --multi-label");
+  columns.label_columns = {"a", "b"};
+  EXPECT_EQ(flags_for(columns), " --label-columns a,b");
+}
+
+TEST(UserData, LinesOfTextHaveNoLabels) {
+  const Scratch scratch;
+  UserColumns columns;
+  columns.label.clear();
+  const Dataset data = read_user_data(scratch.write("d.txt", "one, \"two\"\nthree\n").string(), columns);
+  ASSERT_EQ(data.examples.size(), 2U);
+  EXPECT_EQ(data.examples[0].text, "one, \"two\"");
+  EXPECT_EQ(data.examples[1].text, "three");
+  EXPECT_EQ(data.examples[1].index, 1);
+  EXPECT_TRUE(std::isnan(data.examples[0].gold));
+  EXPECT_FALSE(data.labelled);
+  EXPECT_EQ(error_of([&] { (void)read_user_data((scratch.path() / "d.txt").string(), {}); }).code(), Code::usage)
+      << "labels are asked for";
+}
+
+TEST(UserData, SourceLacksLabelsWithoutTheirColumn) {
+  const Scratch scratch;
+  const auto lacks = [&](const char* name, const char* bytes, auto&& change) {
+    DataSource source{.path = scratch.write(name, bytes).string()};
+    change(source);
+    return lacks_labels(source);
+  };
+  const auto as_it_is = [](DataSource&) {};
+  EXPECT_TRUE(lacks("a.csv", "text,other\na,b\n", as_it_is));
+  EXPECT_FALSE(lacks("a.csv", "text,label\na,b\n", as_it_is));
+  EXPECT_FALSE(lacks("a.csv", "text,lable\na,b\n", as_it_is)) << "a typo, which reading reports";
+  EXPECT_TRUE(lacks("a.txt", "a\nb\n", as_it_is));
+  EXPECT_FALSE(lacks("a.csv", "text,other\n", as_it_is)) << "no rows, which reading reports";
+  EXPECT_FALSE(lacks("a.csv", "text,other\na,b\n", [](DataSource& s) { s.task = "RTE"; }));
+  EXPECT_FALSE(lacks("a.csv", "text,other\na,b\n", [](DataSource& s) { s.columns.label = "kind"; }));
+  EXPECT_FALSE(lacks("a.csv", "text,other\na,b\n", [](DataSource& s) { s.columns.label_columns = {"x"}; }));
+  EXPECT_FALSE(lacks_labels({.path = (scratch.path() / "none.csv").string()}));
+}
+
+TEST(UserData, CountsBadRowsInMessageAndNotice) {
+  const auto bad = [](int rows) {
+    std::string bytes = "text,label\na,x\nb,y\n";
+    for (int i = 0; i < rows; ++i) bytes += "c\n";
+    return bytes;
+  };
+  const std::string first = "f.csv:4: got 1 columns, want 2";
+  EXPECT_THAT(message([&] { (void)csv(bad(1)); }),
+              AllOf(HasSubstr(first), Not(HasSubstr("more bad")), HasSubstr("--skip-bad leaves the row out")));
+  EXPECT_THAT(message([&] { (void)csv(bad(2)); }),
+              AllOf(HasSubstr("(and 1 more bad row)"), HasSubstr("--skip-bad leaves such rows out")));
+  EXPECT_THAT(message([&] { (void)csv(bad(3)); }), HasSubstr("(and 2 more bad rows)"));
+  UserColumns columns;
+  columns.skip_bad = true;
+  EXPECT_THAT(csv(bad(1), columns).notices.at(0),
+              testing::StartsWith("f.csv: --skip-bad: skipped 1 bad row, the first: " + first));
+  EXPECT_THAT(csv(bad(2), columns).notices.at(0), testing::StartsWith("f.csv: --skip-bad: skipped 2 bad rows, the"));
+}
+
+TEST(UserData, RefusesAFileWithoutRows) {
+  const Scratch scratch;
+  Dataset none;
+  EXPECT_STREQ(error_of([&] { keep_first_rows(none, 3, "f.csv"); }).what(), "f.csv: got no rows, want at least one");
 }
 
 TEST(UserData, ASourceIsAFileOrATaskInAFolder) {
