@@ -77,9 +77,8 @@ TEST(OnnxExport, WritesWeightsAndListOfSegments) {
 TEST(OnnxExport, RejectsModelWithoutExits) {
   const Scratch scratch(quick_parent());
   const ModelSpec spec = tiny::spec(Family::bert);
-  const Error error = error_of([&] {
-    (void)export_onnx(Checkpoint(spec, {}, tiny::tensors(spec, {})), scratch.path() / "onnx");
-  });
+  const Error error =
+      error_of([&] { (void)export_onnx(Checkpoint(spec, {}, tiny::tensors(spec, {})), scratch.path() / "onnx"); });
   EXPECT_EQ(error.code(), Code::bad_file);
   EXPECT_STREQ(error.what(), ": the model has no exits: there is nothing to answer with");
   EXPECT_FALSE(fs::exists(scratch.path() / "onnx"));

@@ -29,9 +29,7 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
   };
   const HttpFields id = {{"x-request-id", "mine"}};
   const std::string details = R"(,"exit":{"details":true}})";
-  EXPECT_EQ(
-      body_of(server.get("/info")),
-      Json::parse(R"({
+  EXPECT_EQ(body_of(server.get("/info")), Json::parse(R"({
    "allowed_policies": "full,entropy:0.1,entropy:0.2,entropy:0.4", "auto_truncate": true,
    "certificate": {"delta": 0.05, "loss": "disagreement", "max_drop": 0.01, "rows": 1000}, "certified": true,
    "engine": "cpu/made", "example": {"pair": "b", "text": "a"}, "exits": [1, 2, 3], "layers": 3,
@@ -45,9 +43,7 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
    "policy": "entropy:0.1",
    "promise": "at most 1 % of answers differ from the  model at full depth, confidence 95 %",
    "regression": false, "texts": 0, "watched": []})"));
-  EXPECT_EQ(
-      body_of(server.get("/v1/models")),
-      Json::parse(R"({
+  EXPECT_EQ(body_of(server.get("/v1/models")), Json::parse(R"({
    "data": [
     {
      "id": "fake", "max_model_len": 64, "object": "model", "owned_by": "exeunt", "parent": null,
@@ -58,9 +54,7 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
        "id": "modelperm-fake", "is_blocking": false, "object": "model_permission", "organization": "*"}],
      "root": "fake"}],
    "object": "list"})"));
-  EXPECT_EQ(
-      body_of(server.get("/v2/models/fake")),
-      Json::parse(R"({
+  EXPECT_EQ(body_of(server.get("/v2/models/fake")), Json::parse(R"({
    "inputs": [
     {"datatype": "BYTES", "name": "text", "shape": [-1]},
     {"datatype": "BYTES", "name": "text_pair", "shape": [-1]},
@@ -76,9 +70,7 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
     {"datatype": "BYTES", "name": "details", "shape": [-1]}],
    "platform": "exeunt", "versions": ["1"]})"));
   EXPECT_EQ(body_of(server.get("/health")), Json::parse(R"({"live": true, "ready": true, "status": "ok"})"));
-  EXPECT_EQ(
-      body_of(server.post("/predict", R"({"inputs":"abc")" + details, id)),
-      Json::parse(R"([
+  EXPECT_EQ(body_of(server.post("/predict", R"({"inputs":"abc")" + details, id)), Json::parse(R"([
    {
     "exit": {
      "exits": [
@@ -92,9 +84,7 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
      "tokens": 5, "truncated_tokens": 0},
     "label": "odd", "score": 0.75},
    {"label": "even", "score": 0.25}])"));
-  EXPECT_EQ(
-      body_of(server.post("/classify", R"({"input":["abc","de"])" + details, id)),
-      Json::parse(R"({
+  EXPECT_EQ(body_of(server.post("/classify", R"({"input":["abc","de"])" + details, id)), Json::parse(R"({
    "data": [
     {
      "exit": {
