@@ -131,6 +131,16 @@ TEST(Files, FullDiskIsResourcesError) {
   EXPECT_EQ(missing.hint(), "") << "other rights would not help";
 }
 
+TEST(Files, AppendReportsWhatCannotBeWritten) {
+  const Scratch scratch;
+  append_text(scratch.path() / "log", "a\n");
+  append_text(scratch.path() / "log", "b\n");
+  EXPECT_EQ(read_text(scratch.path() / "log"), "a\nb\n");
+  const Error error = error_of([&] { append_text(scratch.path() / "none" / "log", "x"); });
+  EXPECT_EQ(error.code(), Code::resources);
+  EXPECT_THAT(error.what(), HasSubstr("none/log: cannot write: No such file or directory"));
+}
+
 TEST(Files, FolderIsWrittenAtomically) {
   const Scratch scratch;
   const fs::path target = scratch.path() / "model";

@@ -21,6 +21,66 @@ TEST(Json, LineErrorsNameColumnOnly) {
   EXPECT_EQ(parse_json_line(R"({"a": 1})", "f.jsonl:17")["a"], 1);
 }
 
+TEST(Json, GlimpsesShowTheKindOrTheFirstBytes) {
+  EXPECT_EQ(glimpse(Json::array({1})), "a list");
+  EXPECT_EQ(glimpse(Json::object()), "an object");
+  EXPECT_EQ(glimpse(Json(1.5)), "1.5");
+  EXPECT_EQ(glimpse(Json()), "null");
+  EXPECT_EQ(glimpse(Json(std::string(58, 'x'))), '"' + std::string(58, 'x') + '"') << "60 bytes";
+  EXPECT_EQ(glimpse(Json(std::string(59, 'x'))), '"' + std::string(56, 'x') + "…");
+  EXPECT_EQ(glimpse(Json(std::string(1'000'000, 'x'))), '"' + std::string(56, 'x') + "…");
+}
+
+TEST(JsonObject, ReadsEachKindAndNamesWhatItGotAndWanted) {
+  const Json value = Json::parse(R"({"whole":8.0,"big":9e18,"part":1.5,"yes":true,"text":"abc","list":["a","b"],
+                                    "mixed":["a",1],"none":null,"negative":-3})");
+  JsonObject object(value, "f");
+  const auto refused = [](auto&& read) { return std::string(error_of(read).what()); };
+  EXPECT_EQ(object.integer("whole", 1, 8), 8);
+  EXPECT_EQ(object.integer("negative", -3, 0), -3);
+  EXPECT_EQ(refused([&] { (void)object.integer("whole", 1, 7); }),
+            "f: field 'whole': got 8.0, want a whole number from 1 to 7");
+  EXPECT_EQ(refused([&] { (void)object.integer("negative", -2, 0); }),
+            "f: field 'negative': got -3, want a whole number from -2 to 0");
+  EXPECT_EQ(refused([&] { (void)object.integer("big", 1, INT64_MAX); }),
+            fmt::format("f: field 'big': got 9e+18, want a whole number from 1 to {}", INT64_MAX));
+  EXPECT_EQ(refused([&] { (void)object.integer("part", 1, 7); }),
+            "f: field 'part': got 1.5, want a whole number from 1 to 7");
+  EXPECT_EQ(refused([&] { (void)object.integer("text", 1, 7); }),
+            "f: field 'text': got \"abc\", want a whole number from 1 to 7");
+  EXPECT_EQ(object.integer_or("none", 1, 7, 5), 5);
+  EXPECT_EQ(object.integer_or("whole", 1, 8, 5), 8);
+  EXPECT_EQ(object.number("part"), 1.5);
+  EXPECT_EQ(object.number_or("absent", 2.5), 2.5);
+  EXPECT_EQ(refused([&] { (void)object.number("yes"); }), "f: field 'yes': got true, want a finite number");
+  EXPECT_TRUE(object.boolean_or("yes", false));
+  EXPECT_TRUE(object.boolean_or("absent", true));
+  EXPECT_EQ(refused([&] { (void)object.boolean_or("part", true); }), "f: field 'part': got 1.5, want true or false");
+  EXPECT_EQ(object.string("text"), "abc");
+  EXPECT_EQ(object.string_or("absent", "x"), "x");
+  EXPECT_EQ(refused([&] { (void)object.string("list"); }), "f: field 'list': got a list, want a string");
+  EXPECT_THAT(object.strings("list"), testing::ElementsAre("a", "b"));
+  EXPECT_EQ(refused([&] { (void)object.strings("mixed"); }), "f: field 'mixed': got a list, want a list of strings");
+  EXPECT_EQ(object.choice("text", {"abc", "abd"}), "abc");
+  const Error choice = error_of([&] { (void)object.choice("text", {"abd", "xyz"}); });
+  EXPECT_STREQ(choice.what(), "f: field 'text': got 'abc', want one of abd, xyz");
+  EXPECT_EQ(choice.hint(), "did you mean 'abd'?");
+  EXPECT_EQ(refused([&] { (void)object.get("none"); }), "f: field 'none' is missing");
+  EXPECT_FALSE(object.has("none"));
+  EXPECT_TRUE(object.has("text"));
+  EXPECT_EQ(object.unread(), 0);
+  EXPECT_NO_THROW(object.finish());
+  EXPECT_EQ(refused([] { JsonObject(Json::array(), "f"); }), "f: got a list, want an object");
+  EXPECT_EQ(JsonObject(value, "f").unread(), 9);
+}
+
+TEST(Json, ReadsFilesUpToALimit) {
+  const Scratch scratch;
+  const auto path = scratch.write("a.json", "[1, 2]");
+  EXPECT_EQ(read_json(path, 6), Json({1, 2}));
+  EXPECT_THAT(error_of([&] { (void)read_json(path, 5); }).what(), HasSubstr("got 6 bytes of JSON, want at most 5"));
+}
+
 TEST(Json, RejectsDeepNesting) {
   const std::string deep(1'000'000, '[');
   EXPECT_THAT(error_of([&] { (void)parse_json(deep, "f"); }).what(), HasSubstr("deeper than 64"));

@@ -53,6 +53,20 @@ TEST(Protobuf, RoundTrips) {
   EXPECT_FALSE(reader.next().has_value());
 }
 
+TEST(Protobuf, NumbersTakeAsManyBytesAsTheyNeed) {
+  for (const int64_t value :
+       {int64_t{0}, int64_t{127}, int64_t{128}, int64_t{16383}, int64_t{16384}, INT64_MAX, int64_t{-1}, INT64_MIN}) {
+    ProtoWriter writer;
+    writer.integer(1, value);
+    const std::string& bytes = writer.content();
+    std::span<const std::byte> rest = std::as_bytes(std::span(bytes)).subspan(1);
+    const size_t wanted = value < 0 ? 10 : value < 128 ? 1 : value < 16384 ? 2 : value == 16384 ? 3 : 9;
+    EXPECT_EQ(rest.size(), wanted) << value;
+    EXPECT_EQ(take_varint(rest), static_cast<uint64_t>(value));
+    EXPECT_TRUE(rest.empty());
+  }
+}
+
 TEST(Protobuf, RejectsBrokenBytesWithPosition) {
   EXPECT_THAT(protobuf_error("\x08\x96"s), HasSubstr("f: the protocol buffer is malformed or truncated at byte 0"));
   EXPECT_THAT(protobuf_error("\x08\x01\x12\x04xyz"s), HasSubstr("at byte 2"));

@@ -115,6 +115,20 @@ TEST(Safetensors, AllowsEmptyTensorAtOffsetOfAnother) {
   EXPECT_EQ(set.find("b")->elements(), 0);
 }
 
+TEST(Safetensors, NamesHave512BytesAtMost) {
+  const std::vector<float> one = {1};
+  const auto named = [&](size_t bytes) {
+    std::string file;
+    stream_safetensors({{std::string(bytes, 'n'), view_of(DType::f32, one)}}, {}, [&](std::span<const std::byte> part) {
+      file.append(reinterpret_cast<const char*>(part.data()), part.size());
+    });
+    return parse_safetensors(std::as_bytes(std::span(file)), "f").tensors.size();
+  };
+  EXPECT_EQ(named(512), 1U);
+  EXPECT_STREQ(error_of([&] { (void)named(513); }).what(), "f: got a tensor name of 513 bytes, want 1 to 512");
+  EXPECT_STREQ(error_of([&] { (void)named(0); }).what(), "f: got a tensor name of 0 bytes, want 1 to 512");
+}
+
 TEST(Safetensors, RejectsHostileFiles) {
   EXPECT_THAT(safetensors_error("abc"), HasSubstr("want at least 8"));
   EXPECT_THAT(safetensors_error(std::string(8, '\xff')), HasSubstr("want at most"));
