@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/mutations on a small project: every verdict, and that neither the tree nor a second run is fooled. And the
 lists of this repository: every mutation applies."""
+import importlib.machinery
 import json
 import os
 import shutil
@@ -209,6 +210,11 @@ class Lists(unittest.TestCase):
     def test_every_mutation_applies(self):
         done = subprocess.run([sys.executable, SCRIPT, '--list'], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_errors_of_programs_are_judged_by_their_command_lines(self):
+        mutations = importlib.machinery.SourceFileLoader('mutations', str(SCRIPT)).load_module()
+        for layer in ('apps', 'trainer', 'lab'):
+            self.assertIn('cli', set.union(*mutations.folders_to_test(layer)), layer)
 
 
 if __name__ == '__main__':
