@@ -47,10 +47,10 @@ std::optional<uint64_t> number_in(std::string_view line, int nth = 0) {
 }
 
 // Cores of the machine, not counting their second threads; 0 = unavailable.
-size_t cores() {
+size_t cores(const fs::path& root) {
   std::set<std::string> siblings;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/sys/devices/system/cpu", ignored)) {
+  for (const auto& entry : fs::directory_iterator(root / "sys/devices/system/cpu", ignored)) {
     const std::string line = first_line(entry.path() / "topology" / "thread_siblings_list");
     if (!line.empty()) siblings.insert(line);
   }
@@ -58,23 +58,23 @@ size_t cores() {
 }
 
 // The processors that this process's group (a container) may keep busy, if it has a limit.
-std::optional<double> processor_limit() {
-  const std::string line = first_line("/sys/fs/cgroup/cpu.max");  // "200000 100000", or "max 100000"
+std::optional<double> processor_limit(const fs::path& root) {
+  const std::string line = first_line(root / "sys/fs/cgroup/cpu.max");  // "200000 100000", or "max 100000"
   const auto quota = number_in(line), period = number_in(line, 1);
   if (!quota || period.value_or(0) == 0) return std::nullopt;
   return static_cast<double>(*quota) / static_cast<double>(*period);
 }
 
-Finding processor() {
+Finding processor(const fs::path& root) {
   const CpuFeatures cpu = cpu_features();
   Finding out{.name = "processor"};
   out.text = fmt::format("{}, {}, {} threads for this process", cpu.name, cpu.architecture, cpu.threads);
-  const size_t found = cores();
+  const size_t found = cores(root);
   if (found > 0) out.text += fmt::format(" on {} cores", found);
   out.details = {{"name", cpu.name}, {"architecture", cpu.architecture}, {"threads", cpu.threads}, {"cores", found}};
   out.details["features"] = OrderedJson::array();
   for (const std::string_view flag : flag_names(cpu)) out.details["features"].push_back(std::string(flag));
-  const auto limit = processor_limit();
+  const auto limit = processor_limit(root);
   out.details["limit"] = field_json(limit);
   if (limit && *limit < cpu.threads) {
     out.health = Health::note;
@@ -120,16 +120,17 @@ Finding kernels() {
   return out;
 }
 
-Finding memory() {
+Finding memory(const fs::path& root) {
   uint64_t total = 0, available = 0;  // bytes; 0 = unavailable
-  std::ifstream file("/proc/meminfo");
+  std::ifstream file(root / "proc/meminfo");
   for (std::string line; std::getline(file, line);) {
     const uint64_t bytes = 1024 * number_in(line, 1).value_or(0);
     if (line.starts_with("MemTotal:")) total = bytes;
     if (line.starts_with("MemAvailable:")) available = bytes;
   }
   // Of this process's group (a container).
-  const uint64_t limit = number_in(first_line("/sys/fs/cgroup/memory.max")).value_or(total);  // "max" is no number
+  const uint64_t limit =
+      number_in(first_line(root / "sys/fs/cgroup/memory.max")).value_or(total);  // "max" is no number
   const uint64_t free = std::min(limit, available);
   Finding out{.name = "memory", .text = fmt::format("{}, {} free", size_text(total), size_text(free))};
   if (limit < total) out.text += fmt::format(", at most {} for this container", size_text(limit));
@@ -142,8 +143,8 @@ Finding memory() {
   return out;
 }
 
-Finding huge_pages() {
-  const std::string line = first_line("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
+Finding huge_pages(const fs::path& root) {
+  const std::string line = first_line(root / "sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
   const size_t open = std::min(line.find('['), line.size()), close = line.find(']', open);
   const std::string mode = close == std::string::npos ? "" : line.substr(open + 1, close - open - 1);
   Finding out{.name = "huge pages", .text = mode.empty() ? "unknown" : mode, .details = mode};
@@ -314,9 +315,9 @@ std::string_view name_of(Health health) noexcept {
   return names[static_cast<size_t>(health)];
 }
 
-std::vector<Finding> examine_machine(const fs::path& trainer_program) {
-  return {processor(), kernels(), memory(),     huge_pages(), disk(), trainer(trainer_program),
-          cuda(),      node(),    model_cache()};
+std::vector<Finding> examine_machine(const fs::path& trainer_program, const fs::path& root) {
+  return {processor(root),          kernels(), memory(root), huge_pages(root), disk(),
+          trainer(trainer_program), cuda(),    node(),       model_cache()};
 }
 
 bool any_of(const std::vector<Finding>& findings, Health health) {

@@ -28,8 +28,9 @@ struct Finding {
   OrderedJson details = {};
 };
 
-// `trainer` is the program exeunt-train; empty: it is not installed.
-[[nodiscard]] std::vector<Finding> examine_machine(const std::filesystem::path& trainer);
+// `trainer` is the program exeunt-train; empty: it is not installed. The kernel's files are those under `root`.
+[[nodiscard]] std::vector<Finding> examine_machine(const std::filesystem::path& trainer,
+                                                   const std::filesystem::path& root = "/");
 
 // The engine against the reference on this processor, with a small random model.
 struct SelfCheck {

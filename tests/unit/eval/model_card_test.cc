@@ -3,6 +3,7 @@
 
 #include "exeunt/base/files.h"
 #include "exeunt/policy/policy_text.h"
+#include "tests/fixtures/golden_text.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/model/tiny.h"
 
@@ -63,6 +64,50 @@ TEST(ModelCard, ContainsExitsPromiseAndResults) {
   EXPECT_THAT(card, HasSubstr("| 2 % | `entropy:0.4` | 25 % |"));
   EXPECT_THAT(card, HasSubstr("Answers are promised, scores are not"));
   EXPECT_THAT(card, HasSubstr("Recipe `pabee` on SST-2"));
+}
+
+// Whole cards: of every reader and problem, with all facts and with none.
+TEST(ModelCard, IsWrittenAsStored) {
+  CardFacts all{.name = "sst2", .policy = card_policy(), .results = card_results()};
+  all.recipe = {{"name", "pabee"},
+                {"run", {{"task", "SST-2"}, {"seed", 42}, {"max_length", 128}, {"rows", 900}}},
+                {"provenance", {{"tool", "0.1.0"}, {"created", "2026-01-02T03:04:05Z"}}}};
+  all.attached = {{"format", "exeunt.attach/1"},
+                  {"weights", std::string(64, 'd')},
+                  {"texts", std::string(64, 'e')},
+                  {"rows", 5000},
+                  {"learned", 3000},
+                  {"chosen", 400},
+                  {"certified", 1200},
+                  {"reported", 400},
+                  {"max_length", 64},
+                  {"texts_per_row", 2},
+                  {"engine", "cpu/any"},
+                  {"precision", "fp32"}};
+  all.author = "license: mit\n";
+  all.origin = "# Theirs\nWords.\n";
+  std::string cards = model_card(card_model(), all);
+  all.promises = {"none (certified with another tokenizer)"};
+  all.recipe = {};
+  all.reader = CardFor::transformers;
+  cards += model_card(card_model(Family::roberta), all);
+  all.attached = {};
+  all.policy.reset();
+  all.reader = CardFor::onnx;
+  cards += model_card(card_model(), all);
+  const ModelSpec spec = tiny::spec(Family::bert);
+  ExitLayout several = tiny::own_heads(spec), values = several;
+  several.problem = Problem::multi_label;
+  several.labels = {"a", "b", "c"};
+  several.logit_thresholds = {0, 1, -1};
+  cards += model_card({spec, several, tiny::tensors(spec, several, DType::f32)}, {.name = "tags"});
+  values.problem = Problem::regression;
+  values.outputs = 1;
+  values.labels.clear();
+  values.range = {0, 5};
+  cards += model_card({spec, values, tiny::tensors(spec, values, DType::f32)}, {.name = "values"});
+  cards += model_card({spec, {}, tiny::tensors(spec, {}, DType::f32)}, {.name = "bare"});
+  expect_golden("cards.md", cards);
 }
 
 TEST(ModelCard, OmitsUnknownFields) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/predict/predict.h"
 
+#include <algorithm>
+
 #include <fmt/ranges.h>
 
 #include "exeunt/engine/classifier.h"
 #include "exeunt/predict/answer_lines.h"
+#include "exeunt/predict/predict_job.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
 
@@ -102,6 +105,60 @@ TEST(Predict, EmptyAndTooLongTextsNameTheirPlace) {
   EXPECT_STREQ(error_of([&] { (void)run("great", true); }).what(), "row 3: the text is longer than 8 tokens");
   EXPECT_STREQ(error_of([&] { (void)run("a dull film and a great dull film", true, 8, 0); }).what(),
                "row 0: the text is longer than 8 tokens");
+}
+
+class PredictJobTest : public testing::Test {
+ protected:
+  PredictSummary run(const PredictJob& job) {
+    written_.clear();
+    shown_.clear();
+    notices_.clear();
+    double seconds = 0;
+    Observer observer{.notice = [&](const std::string& text) { notices_.push_back(text); }};
+    observer.progress = {.write = [&](std::string_view text) { shown_ += text; },
+                         .now = [seconds]() mutable { return std::chrono::duration<double>(seconds += 11); }};
+    return run_predict_job(
+        job, [&](std::string_view text) { written_ += text; }, observer);
+  }
+  [[nodiscard]] PredictJob job(const std::string& file) const {
+    PredictJob job{.model = kClassifierModel, .classifier = options_of("layer:2", 1)};
+    job.file = file;
+    return job;
+  }
+  const Scratch scratch_;
+  std::string written_, shown_;
+  std::vector<std::string> notices_;
+};
+
+TEST_F(PredictJobTest, CountsAnswersAndBytesOfTheFile) {
+  const std::string file = scratch_.write("t.txt", "a great film\n\ndull\n").string();
+  const PredictSummary done = run(job(file));
+  EXPECT_EQ(done.layers, 3);
+  EXPECT_EQ(done.max_length, 64);
+  EXPECT_EQ(done.counts.rows, 3);
+  EXPECT_EQ(done.counts.answered, 2);
+  EXPECT_EQ(done.counts.layers, 2 * 2);
+  EXPECT_EQ(std::count(written_.begin(), written_.end(), '\n'), 4) << written_;
+  EXPECT_THAT(written_, testing::StartsWith("index\tlabel\tscore\texit_layer\tlayers_run\n0\t"));
+  EXPECT_THAT(shown_, HasSubstr("predict 100% 19/19 ["));
+  EXPECT_THAT(shown_, HasSubstr("3 texts"));
+  EXPECT_THAT(notices_, testing::IsEmpty());
+}
+
+TEST_F(PredictJobTest, AnswersGivenTexts) {
+  PredictJob given = job("-");
+  given.texts = {"a great film", "dull"};
+  EXPECT_EQ(run(given).counts.answered, 2);
+  EXPECT_THAT(shown_, HasSubstr("predict 100% 2/2 ["));
+}
+
+TEST_F(PredictJobTest, WritesNothingOfABadFile) {
+  const std::string file = scratch_.write("t.txt", "a\xff\n").string();
+  EXPECT_EQ(error_of([&] { (void)run(job(file)); }).code(), Code::bad_file);
+  EXPECT_EQ(written_, "");
+  PredictJob strict = job(scratch_.write("blank.txt", "fine\n \n").string());
+  strict.strict = true;
+  EXPECT_THAT(error_of([&] { (void)run(strict); }).what(), HasSubstr("blank.txt:2: got an empty text"));
 }
 
 TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
