@@ -177,16 +177,6 @@ void report_overlap(const LearnedRows& learned, std::span<const Encoding> certif
                   100 * share));
 }
 
-// The smallest and largest value at full depth.
-std::pair<double, double> values_range(const ExitTrace& trace) {
-  std::pair<double, double> range{INFINITY, -INFINITY};
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const double value = trace.at(row, trace.exits - 1)[0];
-    range = {std::min(range.first, value), std::max(range.second, value)};
-  }
-  return range;
-}
-
 // Rows with a label; all of a part where every row has one.
 ExitTrace labelled_part(const ExitTrace& trace) {
   std::vector<size_t> rows;
@@ -223,6 +213,13 @@ std::vector<float> values_of(const ExitTrace& trace, const PolicySpec& policy) {
   std::vector<float> values;
   for (size_t row = 0; row < trace.rows; ++row) values.push_back(replayer.answer(departures, row)[0]);
   return values;
+}
+
+// The smallest and largest value at full depth.
+std::pair<double, double> values_range(const ExitTrace& trace) {
+  const std::vector<float> values = values_of(trace, PolicySpec{});
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {*low, *high};
 }
 
 PolicyScore score_of(const ExitTrace& report, const PolicySpec& policy) {

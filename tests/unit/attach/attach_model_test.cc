@@ -12,6 +12,8 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/gunzip.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/sha256.h"
+#include "exeunt/base/version.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/classifier.h"
 #include "exeunt/engine/precision_map.h"
@@ -230,8 +232,29 @@ TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
   const Attached done = attach_model(job, silent());
   EXPECT_EQ(LearnedRows::read(job.out / kLearnedFile).size(), done.parts.learn);
   const Json record = read_json(job.out / "attach.json");
+  EXPECT_EQ(record.at("format"), "exeunt.attach/1");
+  EXPECT_EQ(record.at("weights"), weights_sha256(finished_model(Checkpoint::open(job.model))));
+  EXPECT_EQ(record.at("family"), record.at("weights"));
+  EXPECT_EQ(record.at("texts"), sha256_hex(sha256_hex(read_text(job.texts.files.front()))));
+  EXPECT_EQ(record.at("rows"), 1200);
   EXPECT_EQ(record.at("learned"), done.parts.learn);
+  EXPECT_EQ(record.at("chosen"), done.parts.fit);
   EXPECT_EQ(record.at("certified"), done.parts.certify);
+  EXPECT_EQ(record.at("reported"), done.parts.report);
+  EXPECT_EQ(record.at("max_length"), done.max_length);
+  EXPECT_EQ(record.at("texts_per_row"), 1);
+  EXPECT_THAT(record.at("engine").get<std::string>(), testing::StartsWith("cpu/"));
+  EXPECT_EQ(record.at("epochs"), 2);
+  EXPECT_EQ(record.at("tool"), version());
+  EXPECT_FALSE(record.at("created").get<std::string>().empty());
+  EXPECT_EQ(done.rows, 1200);
+  EXPECT_EQ(done.blank, 0);
+  EXPECT_EQ(done.truncated, 0);
+  EXPECT_GT(done.seconds, 0);
+  EXPECT_EQ(done.problem, Problem::classification);
+  ASSERT_EQ(done.budgets.size(), 1U);
+  EXPECT_EQ(done.budgets.front().outcome.max_drop, 0.1);
+  EXPECT_FALSE(done.budgets.front().order.has_value());
   EXPECT_TRUE(path_exists(job.out / "README.md"));
   EXPECT_EQ(done.parts.learn + done.parts.fit + done.parts.certify + done.parts.report,
             static_cast<size_t>(done.distinct));

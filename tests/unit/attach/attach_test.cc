@@ -96,6 +96,24 @@ TEST(Attach, IsIndependentOfThreadsAndMemory) {
   EXPECT_NE(new_weights(attached(source, options)), wanted);
 }
 
+// What learning ends with, within the rounding of other processors.
+TEST(Attach, LearnsAsStored) {
+  const ModelSpec spec = small_spec();
+  AttachOptions options = kShort;
+  options.heads.rate = 1e-2;
+  options.heads.epochs = 4;
+  const Attached done = attached(make_model(spec, one_head(spec)), options);
+  ASSERT_EQ(done.exits.size(), 2U);
+  EXPECT_EQ(done.exits[0].after, 1);
+  EXPECT_EQ(done.exits[1].after, 2);
+  EXPECT_NEAR(done.exits[0].loss, 0.03496, 5e-4);
+  EXPECT_NEAR(done.exits[1].loss, 0.02640, 5e-4);
+  EXPECT_NEAR(done.exits[0].agreement, 0.95, 0.051);
+  EXPECT_NEAR(done.exits[1].agreement, 0.9, 0.051);
+  EXPECT_EQ(done.exits[0].epoch, 4);
+  EXPECT_EQ(done.exits[1].epoch, 4);
+}
+
 TEST(Attach, ReportsProgress) {
   const ModelSpec spec = small_spec();
   const Checkpoint source = make_model(spec, one_head(spec));

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/base/sha256.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/certify/silent.h"
@@ -70,6 +72,29 @@ TEST_F(DrawTextsTest, DrawsTheSameFromAnyOrderAndAnyNumberOfCopies) {
   EXPECT_EQ(texts_of(one), texts_of(other));
   const DrawnTexts third = draw_texts({.files = {forth}, .limit = 50, .seed = 7}, nullptr, *tokenizer_, silent());
   EXPECT_NE(texts_of(one), texts_of(third));
+}
+
+// The same texts on every machine, in the same order.
+TEST_F(DrawTextsTest, DrawIsFixedBySeed) {
+  const std::string one = file("one.txt", lines(20)), two = file("two.txt", "\ngood good good\n");
+  const DrawnTexts drawn = draw_texts({.files = {one, two}, .limit = 4}, nullptr, *tokenizer_, silent());
+  std::vector<std::string> texts;
+  for (const Example& text : drawn.texts) texts.push_back(text.text);
+  EXPECT_THAT(texts, testing::ElementsAre("song plot ", "plot plot ", "song film ", "story story "));
+  EXPECT_EQ(drawn.rows, 22);
+  EXPECT_EQ(drawn.blank, 1);
+  EXPECT_FALSE(drawn.crowded);
+  EXPECT_EQ(drawn.sha256, sha256_hex(sha256_hex(read_text(one)) + sha256_hex(read_text(two))));
+  for (const Encoding& tokens : drawn.tokens) EXPECT_TRUE(tokens.offsets.empty());
+}
+
+// Texts that are tokenized in several blocks are counted and drawn as those of one.
+TEST_F(DrawTextsTest, CountsTextsOfSeveralBlocks) {
+  const DrawnTexts drawn =
+      draw_texts({.files = {file("a.txt", lines(9000) + lines(9000))}, .max_length = 5, .threads = 1}, nullptr,
+                 *tokenizer_, silent());
+  EXPECT_EQ(drawn.rows, 18000);
+  EXPECT_EQ(drawn.truncated, 2 * (9000 - 504)) << "of more than three words, from 8 * 8 * 8 - 8 on";
 }
 
 TEST_F(DrawTextsTest, EstimatesHowManyDistinctTextsThereAre) {
