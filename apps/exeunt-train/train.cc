@@ -111,11 +111,11 @@ void print_dry_run(const Common& common, const TrainJob& job, const TrainPlan& p
   if (common.json) {
     return print_json({{"steps", work.steps},
                        {"texts", work.texts},
-                       {"seconds", plan.seconds.value_or(0)},
+                       {"seconds", plan.seconds.value()},
                        {"values", values_json(plan)}});
   }
   fmt::print("split: {}\n{} steps, {} texts, about {} on this machine\n", split_text(job.loaded), work.steps,
-             work.texts, duration_text(plan.seconds.value_or(0)));
+             work.texts, duration_text(plan.seconds.value()));
   print_pairs(value_rows(plan));
 }
 

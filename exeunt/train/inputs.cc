@@ -18,14 +18,6 @@
 namespace exeunt {
 namespace {
 
-std::optional<std::pair<double, double>> range_of(const Dataset& data) {
-  if (data.range || data.problem != Problem::regression || data.examples.empty()) return data.range;
-  const auto [low, high] = std::minmax_element(data.examples.begin(), data.examples.end(),
-                                               [](const Example& a, const Example& b) { return a.gold < b.gold; });
-  if (low->gold == high->gold) return std::nullopt;
-  return std::pair{static_cast<double>(low->gold), static_cast<double>(high->gold)};
-}
-
 struct Texts {
   Dataset train, eval, certify;
 };
@@ -179,7 +171,7 @@ void load_features(const TrainingSource& source, const Notice& notice, const Che
   if (loaded.held_out_rows > 0) loaded.held_out = held_out_text(texts.certify);
   data.outcome.problem = texts.train.problem;
   data.outcome.labels = texts.train.labels;
-  data.outcome.range = range_of(texts.train);
+  data.outcome.range = texts.train.range;
   data.task = texts.train.task;
   data.of_pairs = !texts.train.examples.empty() && texts.train.examples.front().pair.has_value();
   const auto tokenizer = load_tokenizer(model.folder());

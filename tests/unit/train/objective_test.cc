@@ -150,6 +150,44 @@ TEST(Objective, AddsTheDoubtOfTheLearningToExitHead) {
   EXPECT_NEAR(at(1), first + .286257 + m, 1e-6);  // the last exit's loss is left out
 }
 
+TEST(Objective, DoubtsSetsOfLabelsWithOneThatIsWrong) {
+  const ObjectiveContext context{.layers = {1, 2, 3}, .problem = Problem::multi_label, .lte = true};
+  ExitOutputs outputs = worked_example();
+  outputs.lte = {torch::tensor({.5F, .25F}), torch::tensor({.25F, 0.F}), torch::tensor({0.F, 1.F})};
+  const Tensor gold = torch::tensor({{1.F, 0.F}, {0.F, 1.F}});
+  // Yes above 0: the first text is right but at the first exit, the second one but at the last.
+  const double wrong[3][2] = {{1, 0}, {0, 0}, {0, 1}}, doubt[3][2] = {{.5, .25}, {.25, 0}, {0, 1}};
+  double m = 0;
+  for (int exit = 0; exit < 3; ++exit)
+    for (int text = 0; text < 2; ++text) m += std::pow(doubt[exit][text] - wrong[exit][text], 2) / 6;
+  const auto total_of = [&](const ObjectiveContext& given) {
+    return make_objective({.kind = ObjectiveKind::alternate}, given)
+        ->loss({.outputs = outputs, .gold = gold})
+        .total()
+        .item<double>();
+  };
+  ObjectiveContext without = context;
+  without.lte = false;
+  EXPECT_NEAR(total_of(context) - total_of(without), m, 1e-6);
+}
+
+TEST(Objective, DoubtsValuesByTheirDistance) {
+  ExitOutputs outputs;
+  outputs.logits = {torch::tensor({{1.F}, {2.F}}), torch::tensor({{3.F}, {2.F}})};
+  outputs.lte = {torch::tensor({.5F, .25F}), torch::tensor({1.F, 0.F})};
+  const Tensor gold = torch::tensor({1.5F, 4.F});
+  const double far[4] = {.5, 2, 1.5, 2}, doubt[4] = {.5, .25, 1, 0};
+  double m = 0;
+  for (int i = 0; i < 4; ++i) m += std::pow(doubt[i] - std::tanh(far[i]), 2) / 4;
+  const auto total_of = [&](bool lte) {
+    return make_objective({.kind = ObjectiveKind::sum}, {.layers = {1, 2}, .problem = Problem::regression, .lte = lte})
+        ->loss({.outputs = outputs, .gold = gold})
+        .total()
+        .item<double>();
+  };
+  EXPECT_NEAR(total_of(true) - total_of(false), m, 1e-6);
+}
+
 // Against LibTorch's own, exit by exit, and the divergence of a distillation written out.
 TEST(Objective, OfSeveralLabelsIsTheCrossEntropyOfEachYesAndNo) {
   const ObjectiveContext several{.layers = {1, 2, 3}, .problem = Problem::multi_label};

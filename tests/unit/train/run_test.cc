@@ -9,8 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/engine/engine.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/trace.h"
 #include "exeunt/train/stage_plan.h"
 #include "tests/unit/train/small_run.h"
@@ -126,6 +128,34 @@ TEST(Run, TrainsWhatTheRuntimeThenComputes) {
     Trial run(name);
     EXPECT_LT(runtime_differs_by(run), 1e-4) << name;
   }
+}
+
+TEST(Run, TracesSayWhatTheyAreOf) {
+  Trial run("pabee");
+  run.options.max_steps = 1;
+  run.options.trace = true;
+  run.data.eval.info.task = "SST-2";
+  run.data.eval.info.split = "dev";
+  for (size_t row = 0; row < run.data.eval.rows(); ++row) run.data.eval.index[row] = static_cast<int64_t>(2 * row);
+  (void)run.train();
+  const ExitTrace trace = read_trace(run.options.out / "trace-eval.safetensors");
+  const Features& eval = run.data.eval;
+  EXPECT_EQ(trace.info.weights, weights_sha256(Checkpoint::open(run.options.out.string())));
+  EXPECT_EQ(trace.info.tokenizer, eval.info.tokenizer);
+  EXPECT_EQ(trace.info.data, eval.info.data);
+  EXPECT_EQ(trace.info.task, "SST-2");
+  EXPECT_EQ(trace.info.split, "dev");
+  EXPECT_EQ(trace.info.precision, "fp32");
+  EXPECT_THAT(trace.info.engine, testing::StartsWith("torch "));
+  EXPECT_EQ(trace.info.tool, version());
+  EXPECT_FALSE(trace.info.created.empty());
+  EXPECT_THAT(trace.info.labels, testing::ElementsAre("no", "yes"));
+  EXPECT_THAT(trace.info.layers, testing::ElementsAre(1, 2, 3));
+  EXPECT_EQ(trace.info.max_length, eval.info.max_length);
+  EXPECT_EQ(trace.rows, eval.rows());
+  EXPECT_EQ(trace.gold, eval.gold);
+  EXPECT_EQ(trace.index, eval.index);
+  for (size_t row = 0; row < eval.rows(); ++row) EXPECT_EQ(trace.lengths[row], static_cast<int32_t>(eval.length(row)));
 }
 
 // Every parameter of every family learns, and what comes out is that family's folder.
@@ -466,6 +496,53 @@ TEST(Run, RefusesMoreAccumulationThanAnEpochHasBatches) {
   const Error error = error_of([&] { (void)run.train(); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), testing::HasSubstr("fewer than the 1000 gradient accumulation steps"));
+}
+
+TEST(Schedule, WarmsUpAndDecaysToZero) {
+  const Schedule schedule{.steps = 10, .warmup = 4};
+  const double want[] = {0, .25, .5, .75, 1, 5. / 6, 4. / 6, .5, 2. / 6, 1. / 6, 0, 0};
+  for (int64_t step = 0; step < 12; ++step) EXPECT_DOUBLE_EQ(schedule.at(step), want[step]) << step;
+  EXPECT_DOUBLE_EQ((Schedule{.steps = 4, .warmup = .5}.at(0)), 0) << "a fraction of a step";
+  EXPECT_DOUBLE_EQ((Schedule{.steps = 4, .warmup = .5}.at(1)), 3 / 3.5);
+  EXPECT_DOUBLE_EQ(Schedule{}.at(0), 1) << "one step";
+  EXPECT_DOUBLE_EQ(Schedule{}.at(1), 0);
+}
+
+TEST(StagePlan, CountsStepsTextsAndTheirCost) {
+  Trial run("exeunt");
+  TrainPlan plan = run.options;
+  StageSpec& first = plan.recipe.stages[0];
+  StageSpec& second = plan.recipe.stages[1];
+  first.batch = second.batch = 8;
+  first.epochs = {.value = 2.5};
+  second.epochs = {.value = 4};
+  first.lr = {.value = 3e-4};
+  first.warmup = 0.1;
+  plan.warmup_steps = -1;
+  plan.accumulation = 2;
+  const StagePlan stage = plan_stage(first, 90, plan);  // 12 batches, 6 steps an epoch
+  EXPECT_EQ(stage.batches, 12);
+  EXPECT_EQ(stage.steps, 15);
+  EXPECT_DOUBLE_EQ(stage.lr, 3e-4);
+  EXPECT_EQ(stage.schedule.steps, 15);
+  EXPECT_DOUBLE_EQ(stage.schedule.warmup, 1.5);
+  plan.whole_warmup = true;
+  EXPECT_DOUBLE_EQ(plan_stage(first, 90, plan).schedule.warmup, 1);
+  plan.warmup_steps = 3;
+  EXPECT_DOUBLE_EQ(plan_stage(first, 90, plan).schedule.warmup, 3);
+  plan.warmup_steps = 0;
+  EXPECT_DOUBLE_EQ(plan_stage(first, 90, plan).schedule.warmup, 0);
+  EXPECT_EQ(plan_stage(first, 88, plan).batches, 11);
+  Workload work = workload_of(90, plan);
+  EXPECT_EQ(work.steps, 15 + 24);
+  EXPECT_EQ(work.texts, (15 + 24) * 16);
+  const bool frozen = second.train == Trainable::exits && plan.recipe.compat.frozen == Frozen::eval;
+  EXPECT_TRUE(frozen) << "the second stage trains exits alone";
+  EXPECT_DOUBLE_EQ(work.cost, 15 * 16 + 24 * 16 / 3.0);
+  plan.max_steps = 5;
+  EXPECT_EQ(workload_of(90, plan).steps, 10);
+  first.epochs = {.value = 0};
+  EXPECT_EQ(plan_stage(first, 90, plan).steps, 0) << "a stage that is left out has no steps";
 }
 
 TEST(FirstLayers, AreAModelOfTheirOwn) {
