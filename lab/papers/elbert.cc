@@ -40,8 +40,8 @@ std::array<double, 4> quantities_of(const ExitTrace& trace, size_t row, int exit
 double quantile(const std::vector<double>& sorted, double p) {
   const double place = p * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<size_t>(place);
-  if (below + 1 >= sorted.size()) return sorted.back();
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[below + 1] - sorted[below]);
+  const double above = sorted[std::min(below + 1, sorted.size() - 1)];
+  return sorted[below] + (place - static_cast<double>(below)) * (above - sorted[below]);
 }
 
 // Columns are named by the layer's index from 0, the last one "ori".

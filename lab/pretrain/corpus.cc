@@ -31,14 +31,13 @@ bool is_letter(char c) noexcept {
 
 // "Mr.", "e.g.", "J.": a full stop that ends no sentence.
 bool abbreviates(std::string_view before) {
-  constexpr std::array<std::string_view, 20> kShort{"Mr", "Mrs", "Ms", "Dr",  "St",  "Prof",  "Jr",
-                                                    "Sr", "vs",  "No", "Fig", "al",  "cf",    "ca",
-                                                    "eg", "e.g", "ie", "i.e", "etc", "approx"};
+  constexpr std::string_view kShort[] = {"Mr",  "Mrs", "Ms", "Dr", "St", "Prof", "Jr", "Sr",  "vs",  "No",
+                                         "Fig", "al",  "cf", "ca", "eg", "e.g",  "ie", "i.e", "etc", "approx"};
   const size_t blank = before.find_last_of(" \t(\"");
   const std::string_view word = blank == std::string_view::npos ? before : before.substr(blank + 1);
   if (word.size() == 1 && is_upper(word.front())) return true;
   if (word.size() > 2 && word[word.size() - 2] == '.' && is_letter(word.back())) return true;  // U.S
-  return std::find(kShort.begin(), kShort.end(), word) != kShort.end();
+  return std::find(std::begin(kShort), std::end(kShort), word) != std::end(kShort);
 }
 
 // Skips a closing quote or bracket at `at`; 0 if there is none.

@@ -61,6 +61,25 @@ TEST(Uncertainty, OtherMetricsUseTheBootstrap) {
   EXPECT_NEAR(widths, 1, 0.05);
 }
 
+// The same rows give the same interval everywhere.
+TEST(Uncertainty, BootstrapIsFixed) {
+  const SomeWrong some(50);
+  SomeWrong other(50);
+  other.predicted[3] = 0;
+  const Judge judge{kF1, Metric::f1};
+  const Bounds bounds = score_bounds(judge, some.answers());
+  EXPECT_NEAR(bounds.low, 0.66666666666666663, 1e-9);
+  EXPECT_NEAR(bounds.high, 0.89795918367346939, 1e-9);
+  const Difference difference = difference_of(judge, some.answers(), other.answers());
+  EXPECT_NEAR(difference.value, 0.024489795918367419, 1e-9);
+  EXPECT_NEAR(difference.error, 0.023748606666499323, 1e-9);
+  EXPECT_NEAR(difference.bounds.low, 0, 1e-9);
+  EXPECT_NEAR(difference.bounds.high, 0.074534161490683148, 1e-9);
+  const Difference accuracy = difference_of({kAccuracy, Metric::accuracy}, some.answers(), other.answers());
+  EXPECT_NEAR(accuracy.bounds.low, -0.083658334006352641, 1e-9);
+  EXPECT_NEAR(accuracy.bounds.high, 0.12096288274536857, 1e-9);
+}
+
 TEST(Uncertainty, DifferenceIsPairedByRow) {
   SomeWrong one(1000), other(1000);
   const Judge judge{kAccuracy, Metric::accuracy};

@@ -10,6 +10,7 @@
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/recipes/recipe.h"
 #include "lab/papers/flags.h"
+#include "tests/fixtures/golden_text.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt::apps {
@@ -130,6 +131,24 @@ TEST(TrainFlags, ComeFromTheListsOfFields) {
                             "--threads=5000", "--adam-epsilon=0", "--lr=x"}) {
     EXPECT_THROW((void)parsed({wrong}), CLI::ParseError) << wrong;
   }
+}
+
+// Of all flags that check their value: what they want instead of one that none takes.
+TEST(TrainFlags, TakeWhatIsStored) {
+  TrainFlags flags;
+  CLI::App app;
+  add_train_flags(app, flags);
+  std::string all;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_expected_max() == 0) continue;
+    try {
+      (void)parsed({option->get_name() + "=-1e300"});
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      if (text.find("got '-1e300'") != std::string::npos) all += text + "\n";
+    }
+  }
+  expect_golden("train/flags.txt", all);
 }
 
 }  // namespace

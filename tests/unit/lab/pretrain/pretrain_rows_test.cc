@@ -60,6 +60,8 @@ TEST(PackedRows, AreHeldOutByWholeDocuments) {
   EXPECT_THAT(ranges(split.held_out), ElementsAre(P(3, 4), P(4, 5)));
   EXPECT_EQ(split.train.size() + split.held_out.size(), rows.size());
   EXPECT_TRUE(hold_out_documents(corpus, rows, 0).held_out.empty());
+  EXPECT_THAT(ranges(hold_out_documents(corpus, rows, 1).held_out), ElementsAre(P(2, 3), P(5, 6)))
+      << "every second document at most";
 }
 
 // A row's tokens with what was hidden put back.
@@ -126,6 +128,60 @@ TEST(PretrainBatches, HideTheShareOfTokensThatIsAskedForInThreeWays) {
   EXPECT_NEAR(masked / all, 0.8, 0.02);
   EXPECT_NEAR(kept / all, 0.1, 0.02);
   EXPECT_NEAR(other / all, 0.1, 0.02);
+}
+
+// The same on every machine: rows, cuts, order and what is hidden.
+TEST(PretrainBatches, AreFixedBySeedEpochAndRow) {
+  const Corpus corpus = corpus_of({{4, 3, 5}, {6}});
+  const PretrainShape shape = shape_of(16);
+  const std::vector<PackedRow> rows = pack_rows(corpus, shape);
+  const std::vector<int64_t> which{1, 0};
+  const PretrainBatch batch = make_pretrain_batch(corpus, rows, which, shape, {.seed = 3, .epoch = 1});
+  EXPECT_EQ(batch.rows, 2);
+  EXPECT_THAT(batch.ids, ElementsAre(1, 22, 3, 24, 25, 26, 27, 2, 0, 0, 0, 0, 0, 0, 0, 0,  //
+                                     1, 10, 3, 12, 13, 2, 14, 3, 16, 17, 18, 19, 20, 21, 2, 0));
+  for (size_t at = 0; at < 32; ++at) {
+    EXPECT_EQ(batch.types[at], at > 21 && at < 31 ? 1 : 0) << at;
+    EXPECT_EQ(batch.real[at], at < 8 || (at > 15 && at < 31) ? 1 : 0) << at;
+  }
+  EXPECT_THAT(batch.order, ElementsAre(0, 0));
+  EXPECT_THAT(batch.order_weight, ElementsAre(0, 1));
+  EXPECT_THAT(batch.places, ElementsAre(2, 0, 18, 23));
+  EXPECT_THAT(batch.gold, ElementsAre(23, 0, 11, 15));
+  EXPECT_THAT(batch.weight, ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(shuffled_rows(6, {.seed = 3, .epoch = 1}), ElementsAre(4, 3, 0, 5, 2, 1));
+  EXPECT_THAT(shuffled_rows(6, {.seed = 3, .epoch = 2}), ElementsAre(3, 2, 1, 0, 4, 5));
+}
+
+TEST(PretrainBatches, OfOneSegmentHaveOneType) {
+  const Corpus corpus = corpus_of({{4, 3}});
+  PretrainShape shape = shape_of(16);
+  shape.segments = 1;
+  const std::vector<int64_t> which{0};
+  const PretrainBatch batch = make_pretrain_batch(corpus, pack_rows(corpus, shape), which, shape, {});
+  EXPECT_THAT(batch.types, testing::Each(0));
+}
+
+TEST(PretrainBatches, HideAtLeastOneToken) {
+  PretrainShape shape = shape_of(16);
+  shape.mask_share = 0;
+  EXPECT_EQ(shape.slots(), 1);
+  const Corpus corpus = corpus_of({{4, 3}});
+  const std::vector<int64_t> which{0};
+  EXPECT_THAT(make_pretrain_batch(corpus, pack_rows(corpus, shape), which, shape, {}).weight, ElementsAre(1));
+  shape.mask_share = 1;
+  EXPECT_EQ(shape.slots(), 13);
+  const PretrainBatch all = make_pretrain_batch(corpus, pack_rows(corpus, shape), which, shape, {});
+  EXPECT_EQ(std::count(all.weight.begin(), all.weight.end(), 1.0F), 7);
+  // Any token is drawn but special ones, also where few are left.
+  shape.vocab = 6;
+  for (uint64_t epoch = 0; epoch < 50; ++epoch) {
+    const PretrainBatch few = make_pretrain_batch(corpus, pack_rows(corpus, shape), which, shape, {.epoch = epoch});
+    for (size_t slot = 0; slot < 7; ++slot) {
+      const int64_t now = few.ids[static_cast<size_t>(few.places[slot])];
+      EXPECT_TRUE(now == few.gold[slot] || now == shape.mask || now == 5) << now;
+    }
+  }
 }
 
 TEST(PretrainBatches, DependOnSeedEpochAndRowAlone) {

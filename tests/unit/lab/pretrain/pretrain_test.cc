@@ -7,8 +7,12 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <sstream>
+#include <tuple>
 
 #include "exeunt/base/files.h"
+#include "exeunt/base/json.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/train/new_heads.h"
 #include "exeunt/train/torch_compat.h"
 #include "lab/pretrain/pretrain_network.h"
@@ -235,6 +239,142 @@ TEST_F(PretrainRun, WritesABackboneWithAPoolerAfterEveryLayer) {
   more.notice = [&](std::string_view text) { said.emplace_back(text); };
   (void)pretrain(model, corpus, more);
   for (const std::string& text : said) EXPECT_EQ(text.find("no head"), std::string::npos) << text;
+}
+
+// Every line of the log: what does not depend on the weights is known beforehand.
+TEST_F(PretrainRun, LogsStepsRatesAndLosses) {
+  PretrainOptions logged = options("logged");
+  logged.steps = 6;
+  logged.warmup = 0.5;
+  logged.eval_every = 4;
+  logged.log_every = 2;
+  std::vector<std::string> said;
+  logged.notice = [&](std::string_view text) { said.emplace_back(text); };
+  const PretrainResult result = pretrain(base, corpus, logged);
+  const HeldOutRows rows = hold_out_documents(corpus, pack_rows(corpus, logged.shape), 0.1);
+  const auto per_epoch = static_cast<double>(rows.train.size() / 4);
+  const auto layers = static_cast<size_t>(base.spec().layers);
+  std::istringstream lines(read_text(logged.out / "log.jsonl"));
+  std::vector<Json> log;
+  for (std::string line; std::getline(lines, line);) log.push_back(Json::parse(line));
+  ASSERT_EQ(log.size(), 5U) << "three steps, two evaluations";
+  int64_t tokens = 0;
+  for (const auto& [at, step, rate] : {std::tuple(0, 2, 1e-3 / 3), {1, 4, 1e-3}, {3, 6, 1e-3 / 3}}) {
+    const Json& entry = log[static_cast<size_t>(at)];
+    EXPECT_EQ(entry.at("step"), step);
+    EXPECT_DOUBLE_EQ(entry.at("epoch").get<double>(), step / per_epoch);
+    EXPECT_NEAR(entry.at("learning_rate").get<double>(), rate, 1e-9);
+    EXPECT_EQ(entry.at("token_losses").size(), layers);
+    EXPECT_EQ(entry.at("order_losses").size(), layers);
+    EXPECT_GT(entry.at("gradient_norm"), 0);
+    EXPECT_GT(entry.at("tokens_per_second"), 0);
+    EXPECT_GT(entry.at("tokens").get<int64_t>(), tokens);
+    EXPECT_LE(entry.at("tokens").get<int64_t>() - tokens, 2 * 4 * logged.shape.tokens);
+    tokens = entry.at("tokens").get<int64_t>();
+    // The two groups took turns: the means are of one step each, and of both at the last exit.
+    for (const Json& loss : entry.at("token_losses")) EXPECT_NEAR(loss.get<double>(), 7.7, 2.5);
+    for (const Json& loss : entry.at("order_losses")) EXPECT_NEAR(loss.get<double>(), std::log(2), 0.7);
+  }
+  for (const auto& [at, step] : {std::pair(2, 4), {4, 6}}) {
+    const Json& entry = log[static_cast<size_t>(at)];
+    EXPECT_EQ(entry.at("step"), step);
+    EXPECT_EQ(entry.at("tokens"), log[static_cast<size_t>(at) - 1].at("tokens"));
+    EXPECT_EQ(entry.at("eval_token_losses").size(), layers);
+    for (const Json& loss : entry.at("eval_token_losses")) EXPECT_NEAR(loss.get<double>(), 7.7, 2.5);
+    for (const Json& loss : entry.at("eval_order_losses")) EXPECT_NEAR(loss.get<double>(), std::log(2), 0.7);
+  }
+  EXPECT_EQ(result.results.at("steps"), 6);
+  EXPECT_EQ(result.results.at("tokens"), tokens);
+  EXPECT_EQ(result.results.at("eval_token_losses"), OrderedJson(log[4].at("eval_token_losses")));
+  EXPECT_EQ(Json::parse(read_text(logged.out / "results.json")), Json(result.results));
+  EXPECT_THAT(said, testing::Contains("the model has no MLM head: it starts from random weights"));
+  EXPECT_THAT(said, testing::Contains(fmt::format("{} tokens in 40 documents: {} rows to train on, {} held out; 6 "
+                                                  "steps of 4 rows, fp32 on cpu",
+                                                  corpus.ids.size(), rows.train.size(), rows.held_out.size())));
+  const Json run = Json::parse(read_text(logged.out / "run.json"));
+  EXPECT_EQ(run.at("steps"), 6);
+  EXPECT_EQ(run.at("warmup"), 0.5);
+  EXPECT_EQ(run.at("base"), weights_sha256(base));
+  EXPECT_EQ(run.at("corpus"), corpus_sha256(corpus));
+  EXPECT_EQ(run.at("layers"), base.spec().layers);
+  EXPECT_EQ(run.at("hidden"), base.spec().hidden);
+  EXPECT_EQ(run.at("device"), "cpu");
+  std::vector<std::string> kept;
+  for (const auto& entry : std::filesystem::directory_iterator(logged.out)) kept.push_back(entry.path().filename());
+  EXPECT_THAT(kept, testing::UnorderedElementsAre("run.json", "log.jsonl", "results.json", "model", "checkpoint-4"));
+}
+
+TEST_F(PretrainRun, TakesStepsOfItsEpochs) {
+  PretrainOptions epochs = options("epochs");
+  epochs.steps = 0;
+  epochs.epochs = 0.5;
+  const auto rows = hold_out_documents(corpus, pack_rows(corpus, epochs.shape), 0.1).train.size();
+  EXPECT_EQ(pretrain(base, corpus, epochs).steps, std::llround(0.5 * static_cast<double>(rows / 4)));
+}
+
+TEST(PretrainSettings, HaveTheirNamesRangesAndDefaults) {
+  std::string all;
+  const PretrainSettings settings;
+  PretrainSettings::fields(settings, [&](const Field& field, const auto& value) {
+    all += fmt::format("{} {} {:g} {:g}{} {} = {}\n", field.name, field.flag, field.low, field.high,
+                       field.open ? " open" : "", field.in, value);
+  });
+  EXPECT_EQ(all, R"(steps --steps 0 inf 1 = 0
+epochs --epochs 0 inf open 1 = 1
+batch --batch 1 inf 1 = 256
+tokens --max-length 8 16384 1 = 128
+lr --lr 0 inf open 1 = 0.0002
+warmup --warmup 0 1 1 = 0.06
+weight_decay --weight-decay 0 inf 1 = 0.01
+clip --clip 0 inf 1 = 1
+adam_epsilon --adam-epsilon 0 inf open 1 = 1e-06
+mask_share --mask-share 0 1 1 = 0.15
+hold_out --hold-out 0 0.5 1 = 0.01
+groups --groups 1 64 1 = 2
+no_equilibrium --no-equilibrium -inf inf 1 = false
+seed --seed 0 inf 1 = 42
+eval_every --eval-every 0 inf 2 = 0
+precision --precision -inf inf 1 = auto
+deterministic --deterministic -inf inf 1 = false
+log_every --log-every 0 inf 2 = 50
+save_every --save-every 0 inf 2 = 1000
+keep_checkpoints --keep-checkpoints 0 inf 2 = 2
+resume --resume -inf inf 2 = false
+overwrite --overwrite -inf inf 2 = false
+device --device -inf inf 2 = auto
+threads --threads 0 4096 2 = 0
+)");
+}
+
+TEST(PretrainShape, HasTheTokensOfTheVocabulary) {
+  const Scratch folder;
+  const ModelSpec spec = calm_spec();
+  PretrainSettings settings;
+  settings.tokens = 16;
+  folder.write("vocab.txt", "[PAD]\n[MASK]\n[UNK]\n[CLS]\n[SEP]\na\n");
+  const PretrainShape shape = shape_for(*load_tokenizer(folder.path()), spec, settings);
+  EXPECT_EQ(shape.tokens, 16);
+  EXPECT_EQ(shape.mask_share, 0.15);
+  EXPECT_EQ(shape.mask, 1);
+  EXPECT_EQ(shape.unknown, 2);
+  EXPECT_EQ(shape.cls, 3);
+  EXPECT_EQ(shape.sep, 4);
+  EXPECT_EQ(shape.pad, spec.pad_id);
+  EXPECT_EQ(shape.vocab, 6) << "not more than the tokenizer has";
+  EXPECT_EQ(shape.segments, spec.segments);
+  settings.tokens = spec.max_tokens();
+  EXPECT_NO_THROW((void)shape_for(*load_tokenizer(folder.path()), spec, settings));
+  settings.tokens = spec.max_tokens() + 1;
+  EXPECT_THAT(error_of([&] { (void)shape_for(*load_tokenizer(folder.path()), spec, settings); }).what(),
+              HasSubstr("--max-length: got"));
+  settings.tokens = 16;
+  EXPECT_THAT(error_of([&] {
+                (void)shape_for(*load_tokenizer(folder.path()), calm_spec(Family::modernbert), settings);
+              }).what(),
+              HasSubstr("got a model of the family modernbert"));
+  folder.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n");
+  EXPECT_THAT(error_of([&] { (void)shape_for(*load_tokenizer(folder.path()), spec, settings); }).what(),
+              HasSubstr("got no token '[MASK]'"));
 }
 
 TEST_F(PretrainRun, ResumedGivesTheWeightsOfARunThatNeverStopped) {

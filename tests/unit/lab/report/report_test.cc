@@ -8,11 +8,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "exeunt/base/number.h"
+#include "exeunt/base/random.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 #include "lab/papers/reproduction.h"
 #include "lab/report/report_figures.h"
+#include "tests/fixtures/golden_text.h"
 
 namespace exeunt {
 namespace {
@@ -60,6 +63,120 @@ TEST(Report, ShowsEveryRunWithoutFetchingAnything) {
   EXPECT_EQ(report.json["runs"][0]["each_exit"].size(), 12U);
   EXPECT_THAT(report.csv, HasSubstr("\nreaders,full,"));
   EXPECT_GT(report.vega_lite["data"]["values"].size(), 20U);
+}
+
+// Logits that are the same on every machine and surer of the label with depth.
+ExitTrace made_trace(size_t rows, int classes, uint64_t seed) {
+  ExitTrace trace;
+  trace.rows = rows;
+  trace.exits = 4;
+  trace.width = classes;
+  trace.info.weights = std::string(64, 'a');
+  trace.info.data = std::string(64, 'd');
+  trace.info.precision = "int8";
+  trace.info.layers = {3, 6, 9, 12};
+  if (classes == 1) trace.info.problem = Problem::regression;
+  for (int c = 0; c < classes && classes > 1; ++c) trace.info.labels.push_back(fmt::format("label {}", c));
+  SplitMix64 random(seed);
+  for (size_t row = 0; row < rows; ++row) {
+    const auto gold = random.below(static_cast<size_t>(classes == 1 ? 5 : classes));
+    for (int exit = 1; exit <= 4; ++exit) {
+      for (size_t c = 0; c < static_cast<size_t>(classes); ++c) {
+        const float noise = static_cast<float>(random.below(10000)) / 2000;
+        const float drawn = classes == 1 ? static_cast<float>(gold) : c == gold ? static_cast<float>(exit) : 0;
+        trace.logits.push_back(drawn + noise);
+      }
+    }
+    trace.gold.push_back(static_cast<float>(gold));
+    trace.index.push_back(static_cast<int64_t>(row + 100));
+    trace.lengths.push_back(static_cast<int32_t>(5 + random.below(20)));
+  }
+  return trace;
+}
+
+// Numbers that differ in their last bits between machines are rounded.
+std::string rounded_text(const OrderedJson& json) {
+  OrderedJson flat = json.flatten();
+  for (OrderedJson& value : flat)
+    if (value.is_number_float()) value = fmt::format("{:.4g}", value.get<double>());
+  return flat.dump(1) + "\n";
+}
+
+std::string rounded_csv(const std::string& csv) {
+  std::string out, field;
+  for (const char c : csv) {
+    if (c != ',' && c != '\n') {
+      field += c;
+      continue;
+    }
+    const auto value = field.find('.') == std::string::npos ? std::nullopt : number_of<double>(field);
+    out += (value ? fmt::format("{:.4g}", *value) : field) + c;
+    field.clear();
+  }
+  return out + field;
+}
+
+// The whole report of five runs: three of a task with published figures, values, sets of labels.
+TEST(Report, IsWrittenAsStored) {
+  ExitTrace first = made_trace(40, 2, 1), second = made_trace(40, 2, 2), values = made_trace(20, 1, 3);
+  ExitTrace sets = made_trace(12, 3, 4);
+  first.info.task = second.info.task = "SST-2";
+  values.info.task = "STS-B";
+  sets.info.problem = Problem::multi_label;
+  sets.gold.clear();
+  for (size_t i = 0; i < sets.rows * 3; ++i) sets.gold.push_back(i % 3 == i / 3 % 3 || i % 5 == 0 ? 1.0F : 0.0F);
+  for (float& logit : sets.logits) logit -= 2;
+  for (size_t row = 0; row < second.rows; ++row) {  // fp32 answers a few texts otherwise
+    const std::span<const float> last = second.at(row, 3);
+    second.reference.insert(second.reference.end(), {last[row % 9 == 0 ? 1 : 0], last[row % 9 == 0 ? 0 : 1]});
+  }
+  ReportRun readers{.name = "readers",
+                    .trace = &first,
+                    .policy = parse_policy("entropy:0.3"),
+                    .settings = parse_sweep("entropy:0.1|0.3|0.5|0.6")};
+  readers.scoring.mflops = [](int exit, int tokens, const std::vector<int>& asked) {
+    return exit + 0.25 * tokens + static_cast<double>(asked.size());
+  };
+  readers.scoring.milliseconds = [](int exit, int tokens, const std::vector<int>&) { return exit + 1 + tokens / 16.0; };
+  readers.certificate = Certificate{.max_drop = 0.01,
+                                    .delta = 0.05,
+                                    .rows = 3000,
+                                    .fit = {},
+                                    .certify = {},
+                                    .tool = {},
+                                    .created = {},
+                                    .tokenizer = {}};
+  readers.promise = promise_of(*readers.certificate, "int8");
+  readers.text = [](int64_t index) {
+    return index % 3 == 0 ? std::string{}
+                          : fmt::format("text {} {}", index, std::string(static_cast<size_t>(index % 7 * 60), 'x'));
+  };
+  ReportRun cls{.name = "cls, 2", .trace = &second, .settings = parse_sweep("patience:1|2|3")};
+  ReportRun sts{.name = "sts",
+                .trace = &values,
+                .primary = Metric::spearmanr,
+                .policy = parse_policy("patience:2,tol=0.5"),
+                .settings = parse_sweep("layer:3|6|12")};
+  ReportRun tags{.name = "tags",
+                 .trace = &sets,
+                 .primary = Metric::micro_f1,
+                 .policy = parse_policy("layer:6"),
+                 .settings = parse_sweep("layer:3|6|12")};
+  tags.data = "tags.csv";
+  ReportRun again = cls;
+  again.name = "again";
+  const Report report = make_report({readers, cls, again, sts, tags},
+                                    {.title = "Some <runs>", .environment = {{"exeunt", "1 & 2"}, {"made", "today"}}});
+  const size_t begin = report.html.find("<main>"), end = report.html.find("</main>");
+  ASSERT_NE(end, std::string::npos);
+  expect_golden("report/report.html", report.html.substr(begin, end - begin));
+  EXPECT_THAT(report.html.substr(0, begin), HasSubstr("<title>Some &lt;runs&gt;</title>"));
+  expect_golden("report/report.csv", rounded_csv(report.csv));
+  expect_golden("report/report.json", rounded_text(report.json));
+  expect_golden("report/vega_lite.json", rounded_text(report.vega_lite));
+  const Report plain = make_report({cls, sts}, {.published = false});
+  expect_golden("report/plain.html",
+                plain.html.substr(plain.html.find("<main>"), plain.html.find("</main>") - plain.html.find("<main>")));
 }
 
 // A browser runs a script only if it has the hash the page names.
