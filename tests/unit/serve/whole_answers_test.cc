@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "exeunt/base/ascii.h"
+#include "exeunt/base/number.h"
 #include "exeunt/serve/service.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/serve/test_service.h"
@@ -119,6 +120,49 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
     {"data": [0.25, 0.75, 0.75, 0.25], "datatype": "FP32", "name": "scores", "shape": [2, 2]},
     {"data": [0.0, 1.0, 1.0, 0.0], "datatype": "FP32", "name": "logits", "shape": [2, 2]},
     {"data": [2, 1], "datatype": "INT32", "name": "exit_layer", "shape": [2]}]})"));
+}
+
+// Names in order, and the values of all that do not measure time.
+TEST(Service, AnswersHaveAllTheirHeaderFields) {
+  TestService server({.access = {.origins = {"https://a.example"}}}, certified());
+  const HttpResponse response =
+      server.post("/predict", R"({"inputs":[["äbc"],["de","f"]],"exit":{"max_layers":1}})",
+                  {{"content-type", "application/json"},
+                   {"x-request-id", "mine"},
+                   {"origin", "https://a.example"},
+                   {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
+  ASSERT_EQ(response.status, 200) << response.body;
+  std::vector<std::string> fields;
+  for (const auto& [name, value] : response.fields) {
+    const bool timed = name.ends_with("-time") || name == "server-timing" || name == "traceparent";
+    if (name.ends_with("-time")) EXPECT_TRUE(number_of<int64_t>(value)) << name;
+    fields.push_back(timed ? name : name + ": " + value);
+  }
+  EXPECT_THAT(fields,
+              testing::ElementsAre("x-compute-type: cpu", "x-exit-policy: entropy:0.1", "x-compute-characters: 6",
+                                   "x-compute-tokens: 12", "x-compute-time", "x-total-time", "x-tokenization-time",
+                                   "x-queue-time", "x-inference-time", "server-timing", "x-exit-layer: 1,1",
+                                   "x-layers-saved: 4", "x-promise: none (1 of 2 answers were cut short)",
+                                   "x-request-id: mine", "traceparent", "x-content-type-options: nosniff",
+                                   "access-control-allow-origin: https://a.example", "vary: Origin"));
+  EXPECT_THAT(field_of(response, "traceparent"),
+              testing::MatchesRegex("00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01"));
+}
+
+TEST(Service, InferTakesTokensAndGivesDetails) {
+  TestService server({}, certified());
+  EXPECT_EQ(server.get("/v2/models/fake/infer").status, 405);
+  const Json answer = Json::parse(server
+                                      .post("/v2/models/fake/infer", R"({"inputs":[
+      {"name":"input_ids","shape":[1,5],"datatype":"INT64","data":[1,97,98,99,2]}],
+      "outputs":[{"name":"details"},{"name":"label"}]})")
+                                      .body);
+  ASSERT_EQ(answer["outputs"].size(), 2U) << answer;
+  EXPECT_EQ(answer["outputs"][1]["data"], Json({"odd"}));
+  const Json details = Json::parse(answer["outputs"][0]["data"][0].get<std::string>());
+  EXPECT_EQ(details["tokens"], 5);
+  EXPECT_EQ(details["layer"], 2);
+  EXPECT_EQ(details["exits"].size(), 2U);
 }
 
 TEST(Service, MetricsCountWhatWasAnswered) {
