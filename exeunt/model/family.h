@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of encoder families: what each computes, and how its configuration and its tensors are named.
+// The one table of encoder families, families.json: what each computes, and how its configuration and its tensors are
+// named.
 // Everything else reads the features in ModelSpec or the names in a row; no other file asks which family a model is of.
 #pragma once
 
@@ -42,15 +43,15 @@ struct HeadNames {
 };
 
 struct FamilyRow {
-  std::string_view name;             // model_type
-  std::string_view prefix;           // of its tensors, followed by a dot
+  std::string_view name = {};        // model_type
+  std::string_view prefix = {};      // of its tensors, followed by a dot
   std::string_view class_name = {};  // how transformers' classes begin; empty where exported_as is another
   // The features of the backbone, and what transformers assumes for fields that config.json does not have.
   // embedding_projection: reads `embedding_size`; groups: `num_hidden_groups`; position_offset: pad_id + 1.
-  ModelSpec spec;
+  ModelSpec spec = {};
   FieldNames fields = {};
-  std::optional<double> classifier_dropout_absent = {};  // what it then is; nothing: the hidden dropout
-  Family exported_as;                                    // the family transformers is to take it for
+  std::optional<float> classifier_dropout_absent = {};  // what it then is; nothing: the hidden dropout
+  Family exported_as = {};                              // the family transformers is to take it for
   // The family it becomes when pretraining gives every layer a pooler; nothing: it keeps its one pooler.
   std::optional<Family> with_layer_poolers = {};
   bool swaps_mnli_labels =
@@ -59,7 +60,7 @@ struct FamilyRow {
   std::string_view config_file = {};
   std::span<const std::string_view> telling_fields = {};
   std::string_view telling_tensor = {};
-  const LayerNames& layer;
+  LayerNames layer = {};
   EmbeddingNames embeddings = {};
   std::string_view final_norm = {};
   std::span<const std::string_view> poolers = {};  // the pretrained pooler, transformers' name first
@@ -87,7 +88,7 @@ struct KnownShape {
   ModelSpec spec;
 };
 
-[[nodiscard]] const std::vector<KnownShape>& known_shapes();
+[[nodiscard]] std::span<const KnownShape> known_shapes() noexcept;
 
 // Throws Error (usage) that suggests the nearest name.
 [[nodiscard]] const KnownShape& find_shape(std::string_view name);

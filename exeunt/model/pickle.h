@@ -28,8 +28,8 @@ struct PickleName {
     storage,
     dtype
   };
-  std::string_view module, name;
-  Role role;
+  std::string_view module = {}, name = {};
+  Role role = {};
   std::optional<DType> dtype = {};  // of the elements, for a storage
 };
 

@@ -89,7 +89,7 @@ def breaches_of_source(path, text):
         return
     for number, line in enumerate(lines, 1):
         if layer != 'model' and FAMILY.search(line):
-            yield f'{path}:{number}: asks for a family; what it has belongs in ModelSpec or in its row of model/family.cc'
+            yield f'{path}:{number}: asks for a family; what it has belongs in ModelSpec or in its row of model/families.json'
         if layer != 'lab' and (paper := PAPER.search(line)):
             yield f'{path}:{number}: names {paper.group()}; say the method, and keep what belongs to a paper in lab/'
         match = INCLUDE.match(line)
