@@ -74,6 +74,18 @@ function(exeunt_library name)
   exeunt_unity_build(exeunt_${name})
 endfunction()
 
+# exeunt_tables(target x ...): x.json of the folder as C++ arrays, which a source includes as "x.inc" (tables.cmake).
+function(exeunt_tables target)
+  foreach(table ${ARGN})
+    add_custom_command(OUTPUT ${table}.inc
+      COMMAND ${CMAKE_COMMAND} -DIN=${CMAKE_CURRENT_SOURCE_DIR}/${table}.json -DOUT=${table}.inc
+        -P ${CMAKE_SOURCE_DIR}/cmake/tables.cmake
+      DEPENDS ${table}.json ${CMAKE_SOURCE_DIR}/cmake/tables.cmake VERBATIM)
+    target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/${table}.inc)
+  endforeach()
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+endfunction()
+
 # Tests that take long begin first, so that no core waits for them at the end: set_tests_properties(... COST ${EXEUNT_LONG}).
 set(EXEUNT_LONG 100)
 
