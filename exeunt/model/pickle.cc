@@ -21,6 +21,14 @@ struct Opcode {
 
 #include "pickle_names.inc"  // made from pickle_names.json
 
+enum class Op : uint8_t {};
+
+// "MARK"_op; the compiler rejects a name that is not in the table.
+consteval Op operator""_op(const char* name, size_t size) {
+  const auto is_it = [&](const Opcode& known) { return known.name == std::string_view(name, size); };
+  return Op{std::ranges::find_if(kPickleOpcodes, is_it)->code};
+}
+
 // Null for a name that no state dict needs.
 const PickleName* find_pickle_name(std::string_view module, std::string_view name) noexcept {
   for (const PickleName& known : kPickleNames) {
@@ -36,42 +44,6 @@ constexpr size_t kMaxNameLine = 256;
 constexpr size_t kMemoSlack = 256;  // writers number memo places as they go, some from 1
 constexpr PickleRef kUnset = ~PickleRef{0};
 
-// Every opcode this reader knows.
-enum class Op : uint8_t {
-  mark = '(',
-  empty_tuple = ')',
-  stop = '.',
-  binfloat = 'G',
-  binint = 'J',
-  binint1 = 'K',
-  binint2 = 'M',
-  none = 'N',
-  binpersid = 'Q',
-  reduce = 'R',
-  binstring = 'T',
-  short_binstring = 'U',
-  binunicode = 'X',
-  empty_list = ']',
-  append = 'a',
-  build = 'b',
-  global = 'c',
-  appends = 'e',
-  binget = 'h',
-  long_binget = 'j',
-  binput = 'q',
-  long_binput = 'r',
-  setitem = 's',
-  tuple = 't',
-  setitems = 'u',
-  empty_dict = '}',
-  tuple1 = 0x85,
-  tuple2 = 0x86,
-  tuple3 = 0x87,
-  newtrue = 0x88,
-  newfalse = 0x89,
-  long1 = 0x8a,
-};
-
 class Machine {
  public:
   Machine(std::span<const std::byte> bytes, std::string_view where) : bytes_(bytes), where_(where) {}
@@ -84,7 +56,7 @@ class Machine {
     while (true) {
       place_ = next_;
       const auto op = take<Op>();
-      if (op == Op::stop) break;
+      if (op == "STOP"_op) break;
       step(op);
     }
     if (stack_.size() != 1 || !marks_.empty()) fail("got {} values at the end, want 1", stack_.size());
@@ -196,13 +168,13 @@ class Machine {
 
 void Machine::step(Op op) {
   if (push_scalar(op) || collect(op)) return;
-  if (op == Op::binput) return remember(take<uint8_t>());
-  if (op == Op::long_binput) return remember(take<uint32_t>());
-  if (op == Op::binget) return recall(take<uint8_t>());
-  if (op == Op::long_binget) return recall(take<uint32_t>());
-  if (op == Op::reduce) return reduce();
-  if (op == Op::build) return build();
-  if (op == Op::binpersid) return push_with({.kind = Kind::stored}, pop_last(1));
+  if (op == "BINPUT"_op) return remember(take<uint8_t>());
+  if (op == "LONG_BINPUT"_op) return remember(take<uint32_t>());
+  if (op == "BINGET"_op) return recall(take<uint8_t>());
+  if (op == "LONG_BINGET"_op) return recall(take<uint32_t>());
+  if (op == "REDUCE"_op) return reduce();
+  if (op == "BUILD"_op) return build();
+  if (op == "BINPERSID"_op) return push_with({.kind = Kind::stored}, pop_last(1));
   const auto code = static_cast<uint8_t>(op);
   const std::string_view name = opcode_name(code);
   fail("opcode {} ({:#04x}) is not one that weights need", name.empty() ? "unknown" : name, code);
@@ -211,26 +183,26 @@ void Machine::step(Op op) {
 // Opcodes that stand for a value. False if `op` is none of them.
 bool Machine::push_scalar(Op op) {
   const auto push_integer = [&](int64_t number) { push_new({.kind = Kind::integer, .integer = number}); };
-  if (op == Op::none) {
+  if (op == "NONE"_op) {
     push_new({.kind = Kind::none});
-  } else if (op == Op::newtrue || op == Op::newfalse) {
-    push_new({.kind = Kind::boolean, .integer = op == Op::newtrue ? 1 : 0});
-  } else if (op == Op::binint) {
+  } else if (op == "NEWTRUE"_op || op == "NEWFALSE"_op) {
+    push_new({.kind = Kind::boolean, .integer = op == "NEWTRUE"_op ? 1 : 0});
+  } else if (op == "BININT"_op) {
     push_integer(take<int32_t>());
-  } else if (op == Op::binint1) {
+  } else if (op == "BININT1"_op) {
     push_integer(take<uint8_t>());
-  } else if (op == Op::binint2) {
+  } else if (op == "BININT2"_op) {
     push_integer(take<uint16_t>());
-  } else if (op == Op::long1) {
+  } else if (op == "LONG1"_op) {
     push_integer(take_long());
-  } else if (op == Op::binfloat) {  // no weight is written so; the number itself is not kept
+  } else if (op == "BINFLOAT"_op) {  // no weight is written so; the number itself is not kept
     (void)take_bytes(8);
     push_new({.kind = Kind::real});
-  } else if (op == Op::binunicode || op == Op::binstring) {
+  } else if (op == "BINUNICODE"_op || op == "BINSTRING"_op) {
     push_text(take<uint32_t>());
-  } else if (op == Op::short_binstring) {
+  } else if (op == "SHORT_BINSTRING"_op) {
     push_text(take<uint8_t>());
-  } else if (op == Op::global) {
+  } else if (op == "GLOBAL"_op) {
     push_name();
   } else {
     return false;
@@ -240,21 +212,21 @@ bool Machine::push_scalar(Op op) {
 
 // Opcodes that make and fill tuples, lists and dicts. False if `op` is none of them.
 bool Machine::collect(Op op) {
-  if (op == Op::mark) {
+  if (op == "MARK"_op) {
     if (marks_.size() >= kMaxDepth) fail("more than {} marks", kMaxDepth);
     marks_.push_back(stack_.size());
-  } else if (op == Op::empty_tuple) {
+  } else if (op == "EMPTY_TUPLE"_op) {
     push_with({.kind = Kind::tuple}, {});
-  } else if (op == Op::tuple) {
+  } else if (op == "TUPLE"_op) {
     push_with({.kind = Kind::tuple}, pop_to_mark());
-  } else if (op >= Op::tuple1 && op <= Op::tuple3) {
-    push_with({.kind = Kind::tuple}, pop_last(static_cast<size_t>(op) - static_cast<size_t>(Op::tuple1) + 1));
-  } else if (op == Op::empty_list || op == Op::empty_dict) {
-    push_new({.kind = op == Op::empty_list ? Kind::list : Kind::dict});
-  } else if (op == Op::append || op == Op::appends) {
-    store_items(op == Op::append ? pop_last(1) : pop_to_mark(), Kind::list);
-  } else if (op == Op::setitem || op == Op::setitems) {
-    store_items(op == Op::setitem ? pop_last(2) : pop_to_mark(), Kind::dict);
+  } else if (op >= "TUPLE1"_op && op <= "TUPLE3"_op) {
+    push_with({.kind = Kind::tuple}, pop_last(static_cast<size_t>(op) - static_cast<size_t>("TUPLE1"_op) + 1));
+  } else if (op == "EMPTY_LIST"_op || op == "EMPTY_DICT"_op) {
+    push_new({.kind = op == "EMPTY_LIST"_op ? Kind::list : Kind::dict});
+  } else if (op == "APPEND"_op || op == "APPENDS"_op) {
+    store_items(op == "APPEND"_op ? pop_last(1) : pop_to_mark(), Kind::list);
+  } else if (op == "SETITEM"_op || op == "SETITEMS"_op) {
+    store_items(op == "SETITEM"_op ? pop_last(2) : pop_to_mark(), Kind::dict);
   } else {
     return false;
   }
