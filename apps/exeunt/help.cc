@@ -21,14 +21,6 @@ namespace exeunt::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kStatuses{{
-    {"0", "success"},
-    {"1", "failure: a guarantee that cannot be given, a comparison that does not hold"},
-    {"2", "invalid command line"},
-    {"3", "missing resource: memory, disk, a port, a library"},
-    {"4", "invalid file"},
-}};
-
 constexpr std::string_view kOpening =
     "# Command line\n\n"
     "Written by `exeunt help --markdown` from the flags that the verbs declare; a test compares the two.\n"
@@ -114,7 +106,7 @@ std::string markdown_manual(const CLI::App& app) {
       "`exeunt --version` prints the version. With [exeunt-lab](lab.md) flags may be spelled with `_` for `-`,\n"
       "and the original implementations' names are accepted.\n";
   out += "\n| exit status | |\n| --- | --- |\n";
-  for (const auto& [status, meaning] : kStatuses) out += fmt::format("| {} | {} |\n", status, meaning);
+  for (const auto& [status, meaning] : exit_statuses()) out += fmt::format("| {} | {} |\n", status, meaning);
   out += "\n| environment | |\n| --- | --- |\n";
   for (const auto& [name, effect] : variables()) out += fmt::format("| `{}` | {} |\n", name, cell(effect));
   OptionCounts counts;
@@ -189,54 +181,12 @@ std::string man_page(const CLI::App& app) {
     }
   }
   out += ".SH \"EXIT STATUS\"\n";
-  for (const auto& [status, meaning] : kStatuses) out += man_entry(status, meaning);
+  for (const auto& [status, meaning] : exit_statuses()) out += man_entry(status, meaning);
   if (command != nullptr) return out + fmt::format(".SH \"SEE ALSO\"\n\\fB{}\\fR(1)\n", roff(command->get_name()));
   out += ".SH ENVIRONMENT\n";
   for (const auto& [name, effect] : variables()) out += man_entry(name, effect);
   return out;
 }
-
-// Each asks the command itself, which fails where a file belongs.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kScripts{{
-    {"bash", R"(# Completion of exeunt for bash, written by 'exeunt completion bash'.
-_exeunt() {
-  local found
-  COMPREPLY=()
-  if found=$("$1" __complete "${COMP_WORDS[@]:1:COMP_CWORD}" 2> /dev/null); then
-    COMPREPLY=($(cut -f 1 <<< "$found"))
-  else
-    compopt -o default -o bashdefault 2> /dev/null
-  fi
-}
-complete -F _exeunt exeunt exeunt-lab
-)"},
-    {"zsh", R"(#compdef exeunt exeunt-lab
-# Completion of exeunt for zsh, written by 'exeunt completion zsh'.
-_exeunt() {
-  local found
-  local -a lines
-  if found=$("$words[1]" __complete "${(@)words[2,CURRENT]}" 2> /dev/null); then
-    lines=("${(@f)${found//:/\\:}}")
-    lines=("${(@)lines/$'\t'/:}")
-    [[ -z $found ]] || _describe exeunt lines
-  else
-    _files
-  fi
-}
-_exeunt "$@"
-)"},
-    {"fish", R"(# Completion of exeunt for fish, written by 'exeunt completion fish'.
-function __exeunt_complete
-  set -l words (commandline -opc)
-  set -l program $words[1]
-  set -e words[1]
-  set -l typed (commandline -ct)
-  $program __complete $words "$typed" 2> /dev/null; or __fish_complete_path "$typed"
-end
-complete -c exeunt -f -a '(__exeunt_complete)'
-complete -c exeunt-lab -f -a '(__exeunt_complete)'
-)"},
-}};
 
 struct HelpFlags {
   std::vector<std::string> words;
@@ -305,10 +255,7 @@ void add_completion(CommandLine& line) {
   CLI::App* verb = add_verb(line, "completion", "Print a shell completion script",
                             {"source <(exeunt completion bash)", "exeunt completion zsh --out ~/.zfunc/_exeunt",
                              "exeunt completion fish --out ~/.config/fish/completions/exeunt.fish"},
-                            [shell, out] {
-                              for (const auto& [name, script] : kScripts)
-                                if (name == *shell) write_to(*out, script);
-                            });
+                            [shell, out] { write_to(*out, completion_script("completion." + *shell)); });
   verb->add_option("SHELL", *shell, "bash, zsh or fish")->required()->check(one_of({"bash", "zsh", "fish"}));
   verb->add_option("--out", *out, "Output file; its folders are created")
       ->default_str("standard output")

@@ -32,18 +32,7 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return {words.begin(), words.end()};
 }
 
-// Placeholders of values in help, if the last word of the option's name is not clear enough.
-constexpr std::string_view kPlaceholders =
-    " against=FILE also=NAME=FILE baseline=FILE cls-first=WHEN compat=NAME csv=FILE data=PATH"
-    " early-exit-entropy=LIST elue-scores=FILE eval-data=FILE eval-features=FILE exit-at=LAYERS exits=LAYERS"
-    " from=FILE from-server=FILE gold=FILE hold-out=SHARE import=FILE keep=COLUMNS keep-best=WHICH lengths=LIST"
-    " lengths-of=TRACE lte-th=GROUPS max-accuracy-drop=SHARE max-drift=SHARE max-drop=SHARE"
-    " max-drop-under-load=SHARE metrics-compat=NAME npy=DIR out=PATH patience=LIST positive=LABEL profile=FILE"
-    " range=LOW,HIGH regression-threshold=X separator=C set=FIELD=VALUE shadow=SHARE shadow-log=FILE shard=I/N"
-    " stats=DIR target-speedup=3x test-files=DIR texts=FILE threads=LIST thresholds=LIST time-limit=TIME"
-    " tls-cert=FILE tls-key=FILE to=FORMAT trace=FILE train-features=FILE try=LIST unix-socket=PATH"
-    " unlabelled=FILE view-files=DIR"
-    " ";
+#include "manual_tables.inc"  // made from manual_tables.json
 
 // "N", "FILE"; empty for a flag.
 std::string value_of(const CLI::Option& option) {
@@ -53,9 +42,8 @@ std::string value_of(const CLI::Option& option) {
   if (type == "INT" || type == "UINT" || type == "FLOAT") return "N";
   if (type != "TEXT") return type;
   std::string name = option.get_lnames().empty() ? "X" : option.get_lnames().front();
-  if (const size_t at = kPlaceholders.find(" " + name + "="); at != std::string_view::npos) {
-    const std::string_view text = kPlaceholders.substr(at + name.size() + 2);
-    return std::string(text.substr(0, text.find(' ')));
+  for (const NamedText& placeholder : kPlaceholders) {
+    if (placeholder.name == name) return std::string(placeholder.text);
   }
   name.erase(0, name.find_last_of('-') + 1);
   for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -122,32 +110,14 @@ std::string meaning_of(const CLI::Option& option) {
   return remarks.empty() ? text : fmt::format("{} ({})", text, fmt::join(remarks, "; "));
 }
 
-constexpr std::string_view kCache = "cache in which models named org/name are looked up";
-constexpr std::string_view kWorld = "distributed training; set by 'exeunt launch', torchrun or Slurm";
-
-constexpr std::array<std::pair<std::string_view, std::string_view>, 16> kVariables{{
-    {"EXEUNT_ISA", "kernels to use instead of the best this CPU supports, e.g. generic or avx2"},
-    {"EXEUNT_MODEL", "default of --model for 'exeunt train'"},
-    {"HF_HUB_CACHE", kCache},
-    {"HUGGINGFACE_HUB_CACHE", kCache},
-    {"HF_HOME", "cache in which models named org/name are looked up: its folder hub"},
-    {"XDG_CACHE_HOME", "cache in which models named org/name are looked up: its folder huggingface/hub"},
-    {"NO_COLOR", "disables colours"},
-    {"FORCE_COLOR", "forces colours even when stderr is not a terminal"},
-    {"CUDA_VISIBLE_DEVICES", "GPUs that the trainer may see"},
-    {"OMP_NUM_THREADS", "default number of LibTorch threads"},
-    {"RANK", kWorld},
-    {"LOCAL_RANK", kWorld},
-    {"WORLD_SIZE", kWorld},
-    {"MASTER_ADDR", kWorld},
-    {"MASTER_PORT", kWorld},
-    {"SLURM_NTASKS", "like WORLD_SIZE, with SLURM_PROCID and SLURM_LOCALID, in a Slurm job"},
-}};
-
 }  // namespace
 
-std::span<const std::pair<std::string_view, std::string_view>> variables() noexcept {
+std::span<const NamedText> variables() noexcept {
   return kVariables;
+}
+
+std::span<const NamedText> exit_statuses() noexcept {
+  return kStatuses;
 }
 
 std::vector<const CLI::Option*> options_of(const CLI::App& app) {

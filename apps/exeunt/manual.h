@@ -11,6 +11,14 @@
 
 #include <CLI/CLI.hpp>
 
+namespace exeunt {
+
+// completion.bash, completion.zsh or completion.fish, built into the command by cmake/embed.cmake. Each asks the
+// command itself, which fails where a file belongs.
+[[nodiscard]] std::string_view completion_script(std::string_view name) noexcept;
+
+}  // namespace exeunt
+
 namespace exeunt::apps {
 
 using Entry = std::pair<std::string, std::string>;  // "-p, --port N" or a verb, and what it means
@@ -52,7 +60,13 @@ inline constexpr std::string_view kComplete = "__complete";
 // where a file belongs. Throws Unknown at a verb that `app` does not have.
 int print_completions(const CLI::App& app, std::vector<std::string> words);
 
+// A row of manual_tables.json.
+struct NamedText {
+  std::string_view name = {}, text = {};
+};
+
 // Environment variables of several verbs; those of a single flag are declared with that flag.
-[[nodiscard]] std::span<const std::pair<std::string_view, std::string_view>> variables() noexcept;
+[[nodiscard]] std::span<const NamedText> variables() noexcept;
+[[nodiscard]] std::span<const NamedText> exit_statuses() noexcept;
 
 }  // namespace exeunt::apps
