@@ -20,128 +20,13 @@ enum class OldFlag { renamed, bare, joined, dropped, refused };
 using enum OldFlag;
 
 struct OldFlags {
-  OldFlag kind;
-  std::string_view names;  // separated by blanks; one that takes a value ends in '='
-  std::string_view text;   // the current flags, or the reason
+  OldFlag kind = {};
+  std::span<const std::string_view> names = {};  // one that takes a value ends in '='
+  std::string_view text = {};                    // the current flags, or the reason
 };
 using Table = std::span<const OldFlags>;
 
-constexpr std::string_view kByFolder = "the model's folder says it";
-constexpr std::string_view kByTokenizer = "the tokenizer's files say it";
-constexpr std::string_view kNoDownload = "nothing is downloaded";
-constexpr std::string_view kAnyBatch = "the batch does not change what is measured";
-constexpr std::string_view kPlots = "'exeunt sweep --npy' writes these arrays";
-constexpr std::string_view kTestSplit = "answer a test split with 'exeunt predict' or 'exeunt submit'";
-
-// Of every verb but train.
-constexpr OldFlags kMeasuring[]{{renamed, "--task-name=", "--task"},
-                                {renamed, "--data-dir=", "--data"},
-                                {renamed, "--max-seq-length=", "--max-length"},
-                                {renamed, "--eval-all-checkpoints", "--all-checkpoints"},
-                                {renamed, "--eval-each-highway", "--each-exit"},
-                                {renamed, "--output-dir=", "--out"}};
-
-// Of `eval` alone.
-constexpr OldFlags kEval[]{{dropped, "--plot-data-dir=", kPlots}};
-
-// Of `eval` and `sweep`, in addition: the originals' one program took all flags in every mode.
-constexpr OldFlags kEvaluation[]{
-    {bare, "--model-name-or-path=", ""},  // MODEL itself
-    {dropped, "--output-dir=", "results are printed; --view-files and --npy write the originals' files"},
-    {renamed, "--plot-data-dir=", "--npy"},
-    {dropped, "--do-eval --eval-highway", "the verb says it"},
-    {dropped, "--do-lower-case", kByTokenizer},
-    {dropped, "--model-type= --config-name= --tokenizer-name= --num-hidden-layers= --num-output-layers=", kByFolder},
-    {dropped, "--cache-dir=", kNoDownload},
-    {dropped, "--overwrite-output-dir", "files are written anew"},
-    {dropped, "--overwrite-cache", "there is no cache"},
-    {dropped, "--per-gpu-eval-batch-size=", kAnyBatch},
-    {dropped, "--no-cuda", "it runs on the processor"},
-    {dropped, "--log-dir=", "no log is written"},
-    {dropped, "--local-rank=", "there is one process"},
-    {dropped, "--fp16", "use --precision bf16"},
-    {dropped,
-     "--evaluate-during-training --per-gpu-train-batch-size= --gradient-accumulation-steps= --learning-rate= "
-     "--weight-decay= --adam-epsilon= --max-grad-norm= --num-train-epochs= --max-steps= --warmup-steps= "
-     "--warmup-rate= --logging-steps= --save-steps= --seed= --gamma= --temper= --kd-loss-type= --gp --ge --w-lr= "
-     "--w-init=",
-     "it changes nothing that is measured"},
-    {dropped, "--out-mode=", "name one threshold, or several: --policy 'window:0.1|0.5|0.9,8,bias_1'"}};
-
-constexpr OldFlags kTraining[]{
-    {renamed, "--model-name-or-path=", "--model"},
-    {renamed, "--task-name=", "--task"},
-    {renamed, "--data-dir= --train-file=", "--data"},
-    {renamed, "--output-dir=", "--out"},
-    {renamed, "--validation-file=", "--eval-data"},
-    {renamed, "--max-train-samples=", "--limit"},
-    {renamed, "--max-seq-length=", "--max-length"},
-    {renamed, "--per-gpu-train-batch-size= --per-device-train-batch-size=", "--batch"},
-    {renamed, "--gradient-accumulation-steps=", "--accumulation"},
-    {renamed, "--learning-rate=", "--lr"},
-    {renamed, "--max-grad-norm=", "--clip"},
-    {renamed, "--num-train-epochs=", "--epochs"},
-    {renamed, "--warmup-rate= --warmup-ratio=", "--warmup"},
-    {renamed, "--logging-steps=", "--log-every"},
-    {renamed, "--save-steps=", "--save-every"},
-    {renamed, "--save-total-limit=", "--keep-checkpoints"},
-    {renamed, "--eval-steps=", "--eval-every"},
-    {renamed, "--early-stop-steps=", "--early-stop"},
-    {renamed, "--num-hidden-layers=", "--layers"},
-    {renamed, "--temper=", "--temperature"},
-    {renamed, "--w-lr=", "--learned-lr"},
-    {renamed, "--w-init=", "--learned-init"},
-    {bare, "--resume-from-checkpoint=", "--resume"},
-    {bare, "--load-best-model-at-end", "--keep-best=last"},
-    {bare, "--overwrite-output-dir", "--overwrite"},
-    {bare, "--no-cuda --use-cpu", "--device=cpu"},
-    {bare, "--bf16 --fp16", "--precision=bf16"},
-    {bare, "--moco", "--set=stages.0.objective.variant=ema"},
-    {bare, "--ge", "--set=gradient.rule=logit_scale"},
-    {bare, "--gp", "--set=gradient.rule=project"},
-    {joined, "--gamma=", "--set=stages.0.objective.gamma="},
-    {joined, "--beta=", "--set=stages.0.objective.beta="},
-    {joined, "--irange=", "--set=stages.0.objective.range="},
-    {joined, "--kd-loss-type=", "--set=stages.0.objective.variant="},
-    {joined, "--momentum=", "--set=stages.0.objective.momentum="},
-    {joined, "--num-output-layers=", "--set=exits=last:"},
-    {dropped, "--do-train", "'exeunt train' always trains"},
-    {dropped, "--do-eval --eval-each-highway --eval-highway", "all exits are always evaluated at the end"},
-    {dropped, "--eval-after-first-stage", "every stage is evaluated at its end"},
-    {dropped, "--eval-all-checkpoints", "the log holds every evaluation"},
-    {dropped, "--per-gpu-eval-batch-size= --per-device-eval-batch-size=", kAnyBatch},
-    {dropped, "--do-lower-case", kByTokenizer},
-    {dropped, "--model-type= --config-name= --tokenizer-name=", kByFolder},
-    {dropped, "--cache-dir=", kNoDownload},
-    {dropped, "--pad-to-max-length", "batches are padded to their longest text"},
-    {dropped, "--use-fast-tokenizer", "there is one tokenizer"},
-    {dropped, "--ignore-mismatched-sizes", "heads that do not fit the labels are replaced"},
-    {dropped, "--eval-strategy= --evaluation-strategy= --save-strategy= --logging-strategy=",
-     "use --eval-every, --save-every and --log-every; all exits are evaluated at the end"},
-    {dropped, "--logging-dir=", "'exeunt tensorboard' writes TensorBoard's file into --out"},
-    {dropped, "--report-to=", "no connection is opened; 'exeunt tensorboard' writes TensorBoard's file"},
-    {dropped, "--run-name=", "a run is called as its folder, --out"},
-    {dropped,
-     "--push-to-hub --hub-model-id= --hub-token= --token=", "no connection is opened; the trained model lies in --out"},
-    {dropped, "--dataloader-num-workers=", "texts are prepared before the first step"},
-    {dropped, "--overwrite-cache", "features are bound to their data by hashes"},
-    {dropped, "--plot-data-dir=", kPlots},
-    {dropped, "--log-dir=", "logs lie in --out"},
-    {dropped, "--fp16-opt-level=", "there is one kind of mixed precision, --precision bf16"},
-    {dropped, "--local-rank=", "the environment says it"},
-    {dropped, "--debug", "it has no effect"},
-    {dropped, "--do-infer", kTestSplit},
-    {dropped, "--early-exit-entropy= --patience= --regression-threshold= --lte-th= --out-mode=",
-     "training does not exit early: measure policies with 'exeunt sweep' on the trained model"},
-    {refused, "--dataset-name=", "nothing is downloaded: name a task's folder or a file with --data"},
-    {refused, "--max-eval-samples=", "all rows are evaluated: name a shorter file with --eval-data"},
-    {refused, "--test-file=", "answer a file of texts with 'exeunt predict'"},
-    {refused, "--do-predict --testset", kTestSplit},
-    {refused, "--not-save-model", "a trained model is always written"},
-    {refused, "--load=", "use --resume, which finds the newest whole checkpoint in --out"},
-    {refused, "--train-routine=",
-     "name a recipe: plain (raw), deebert (two_stage), berxit (alternate, alternate-lte), pabee (weight-linear)"},
-    {refused, "--limit-layer=", "use --set stages.0.objective.kind=limit --set stages.0.objective.layer=K"}};
+#include "old_flags.inc"  // made from old_flags.json
 
 struct OldFlagRow {
   OldFlag kind;
@@ -153,7 +38,7 @@ struct OldFlagRow {
 std::optional<OldFlagRow> find_row(std::span<const Table> tables, std::string_view name) {
   for (const Table table : tables) {
     for (const OldFlags& row : table) {
-      for (const std::string_view known : split(row.names, ' ')) {
+      for (const std::string_view known : row.names) {
         const bool takes_value = known.ends_with('=');
         if (known.substr(0, known.size() - (takes_value ? 1 : 0)) == name)
           return OldFlagRow{row.kind, takes_value, row.text};
