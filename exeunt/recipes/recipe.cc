@@ -2,7 +2,6 @@
 #include "exeunt/recipes/recipe.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include <fmt/format.h>
@@ -14,7 +13,6 @@
 #include "exeunt/model/family.h"
 #include "exeunt/model/spec.h"
 #include "exeunt/policy/policy_text.h"
-#include "exeunt/recipes/shipped.h"
 
 namespace exeunt {
 namespace {

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -291,6 +292,9 @@ void check_recipe(const Recipe& recipe, const std::string& where);
 // By the name of a bundled recipe, or the path of a JSON file. Throws Error: usage with the nearest name.
 [[nodiscard]] Recipe find_recipe(const std::string& name_or_path);
 [[nodiscard]] const std::vector<std::string>& recipe_names();  // of the folder recipes/
+// The files of that folder, compiled in: the text of "exeunt.json"; empty if there is no such file.
+[[nodiscard]] std::string_view shipped_recipe(std::string_view name) noexcept;
+[[nodiscard]] std::span<const std::string_view> shipped_recipe_names() noexcept;
 
 // The recipe for this task (its name in the table of tasks, or empty) and number of training pairs (0: single texts):
 // the objectives and the anchor it has for them, without the other cases.
