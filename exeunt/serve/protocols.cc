@@ -221,17 +221,6 @@ void check_pairs(const Job& job) {
                 "shorten the query, or send fewer texts at once");
 }
 
-// The query and the texts to rank, which come from `field`.
-void read_ranked(JsonObject& fields, std::vector<std::string>&& texts, const char* field, const JobRules& rules,
-                 Job& job) {
-  job.query = fields.string("query");
-  check_text(*job.query, "query");
-  check_batch(texts.size(), rules);
-  add_texts(std::move(texts), field, job);
-  check_pairs(job);
-  read_options(fields, rules, job);
-}
-
 // Strings, or objects with a text; what else these have is not ranked.
 std::vector<std::string> document_texts(JsonObject& fields) {
   std::vector<std::string> out;
@@ -243,6 +232,29 @@ std::vector<std::string> document_texts(JsonObject& fields) {
                                   : JsonObject(one, fmt::format("documents[{}]", i)).string("text"));
   }
   return out;
+}
+
+// A query and texts to rank, as text-embeddings-inference names them, or documents as others do.
+Job read_rerank(const Json& body, const JobRules& rules, Shape shape) {
+  return refuse_errors([&] {
+    check_reranker(rules);
+    JsonObject fields(body, "body");
+    Job job;
+    job.shape = shape;
+    const bool documents = shape == Shape::rerank_documents;
+    if (documents) check_model(fields, rules);
+    std::vector<std::string> texts = documents ? document_texts(fields) : fields.strings("texts");
+    job.query = fields.string("query");
+    check_text(*job.query, "query");
+    check_batch(texts.size(), rules);
+    add_texts(std::move(texts), documents ? "documents" : "texts", job);
+    check_pairs(job);
+    read_options(fields, rules, job);
+    if (documents) read_top(fields, "top_n", job);
+    job.return_text = fields.boolean_or(documents ? "return_documents" : "return_text", false);
+    job.unknown_fields = fields.unread();
+    return job;
+  });
 }
 
 }  // namespace
@@ -279,31 +291,11 @@ Job parse_text_classification(const Json& body, const JobRules& rules) {
 }
 
 Job parse_rerank(const Json& body, const JobRules& rules) {
-  return refuse_errors([&] {
-    check_reranker(rules);
-    JsonObject fields(body, "body");
-    Job job;
-    job.shape = Shape::rerank;
-    read_ranked(fields, fields.strings("texts"), "texts", rules, job);
-    job.return_text = fields.boolean_or("return_text", false);
-    job.unknown_fields = fields.unread();
-    return job;
-  });
+  return read_rerank(body, rules, Shape::rerank);
 }
 
 Job parse_rerank_documents(const Json& body, const JobRules& rules) {
-  return refuse_errors([&] {
-    check_reranker(rules);
-    JsonObject fields(body, "body");
-    Job job;
-    job.shape = Shape::rerank_documents;
-    check_model(fields, rules);
-    read_ranked(fields, document_texts(fields), "documents", rules, job);
-    read_top(fields, "top_n", job);
-    job.return_text = fields.boolean_or("return_documents", false);
-    job.unknown_fields = fields.unread();
-    return job;
-  });
+  return read_rerank(body, rules, Shape::rerank_documents);
 }
 
 Job parse_classify(const Json& body, const JobRules& rules) {
