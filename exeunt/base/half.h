@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp16 and bf16 as bits, converted exactly (round to nearest even on the way down).
+// fp16 and bf16 as bits, converted exactly (bf16 rounded to nearest even on the way down).
 #pragma once
 
 #include <bit>
@@ -25,21 +25,6 @@ namespace exeunt {
   if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;  // subnormals are exact in fp32
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | sign);
-}
-
-[[nodiscard]] inline uint16_t float_to_fp16(float value) noexcept {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000U);
-  const uint32_t magnitude = bits & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return static_cast<uint16_t>(sign | 0x7e00U);
-  if (magnitude >= 0x477ff000U) return static_cast<uint16_t>(sign | 0x7c00U);  // rounds to infinity
-  if (magnitude < 0x38800000U) {
-    // Subnormal: adding 0.5 puts the kept bits at the bottom of the fp32 mantissa and rounds to nearest even.
-    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
-    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000U));
-  }
-  const uint32_t rounded = magnitude + 0xfffU + ((magnitude >> 13) & 1U);
-  return static_cast<uint16_t>(sign | ((rounded - 0x38000000U) >> 13));
 }
 
 }  // namespace exeunt

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fixtures/float_to_fp16.h"
+
 namespace exeunt {
 namespace {
 

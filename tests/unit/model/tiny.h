@@ -15,6 +15,7 @@
 #include "exeunt/model/family.h"
 #include "exeunt/model/schema.h"
 #include "exeunt/model/spec.h"
+#include "tests/fixtures/float_to_fp16.h"
 
 namespace exeunt::tiny {
 

@@ -8,6 +8,7 @@
 #include "exeunt/base/half.h"
 #include "exeunt/base/safetensors.h"
 #include "exeunt/engine/engine.h"
+#include "tests/fixtures/float_to_fp16.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
