@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt attach`: exits for a finished classifier, learned from texts without labels, with a certified policy.
-#include <algorithm>
 #include <csignal>
 #include <memory>
 
@@ -33,7 +32,7 @@ TextColumns text_columns(const AttachFlags& flags) {
   TextColumns out{
       .text = columns.text, .pair = columns.pair, .tab_pair = flags.tab_pair, .separator = columns.separator};
   if (columns.format == DataFormat::csv) out.form = DataFormat::csv;
-  if (!flags.format.empty()) out.form = data_format_named(flags.format);
+  if (!flags.format.empty()) out.form = named<DataFormat>(flags.format);
   return out;
 }
 

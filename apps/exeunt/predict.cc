@@ -24,7 +24,7 @@ struct PredictFlags {
 // The form that is asked for, else what the output's ending says.
 AnswerForm form_for(const Common& common, const PredictFlags& flags) {
   if (common.json) return AnswerForm::jsonl;
-  if (!flags.form.empty()) return *answer_form_named(flags.form);
+  if (!flags.form.empty()) return *named<AnswerForm>(flags.form);
   if (!other_format_hint(flags.out).empty()) {
     throw Error(Code::usage, fmt::format("--out {}: answers are written as .csv, .tsv or .jsonl", flags.out),
                 "or say which with --output-format");
@@ -65,7 +65,7 @@ class LineSink {
 void run(const Common& common, const PredictFlags& flags) {
   PredictJob job = flags.job;
   if (!flags.shard.empty()) job.shard = parse_shard(flags.shard);
-  if (!flags.format.empty()) job.columns.form = data_format_named(flags.format);
+  if (!flags.format.empty()) job.columns.form = named<DataFormat>(flags.format);
   job.form = form_for(common, flags);
   job.columns.keep = comma_list(flags.keep);
   if (job.shard && !job.columns.keep.empty())

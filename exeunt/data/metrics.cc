@@ -16,17 +16,10 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-constexpr std::array<std::pair<Metric, std::string_view>, 9> kNames = {{
-    {Metric::accuracy, "accuracy"},
-    {Metric::f1, "f1"},
-    {Metric::matthews_correlation, "matthews_correlation"},
-    {Metric::pearson, "pearson"},
-    {Metric::spearmanr, "spearmanr"},
-    {Metric::combined_score, "combined_score"},
-    {Metric::exact_match, "exact_match"},
-    {Metric::micro_f1, "micro_f1"},
-    {Metric::macro_f1, "macro_f1"},
-}};
+// In the order of the enumeration.
+constexpr std::array<std::string_view, 9> kNames = {"accuracy",    "f1",        "matthews_correlation",
+                                                    "pearson",     "spearmanr", "combined_score",
+                                                    "exact_match", "micro_f1",  "macro_f1"};
 
 // Neumaier's compensated sum: the error stays a few ulps however many terms there are.
 class Sum {
@@ -123,14 +116,13 @@ void fill_figures(ClassReport& report, bool sets) noexcept {
 }  // namespace
 
 std::string_view name_of(Metric metric) noexcept {
-  return kNames[static_cast<size_t>(metric)].second;
+  return kNames[static_cast<size_t>(metric)];
 }
 
 std::optional<Metric> metric_named(std::string_view name) noexcept {
-  for (const auto& [metric, known] : kNames) {
-    if (known == name) return metric;
-  }
-  return std::nullopt;
+  const auto* found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<Metric>(found - kNames.begin());
 }
 
 double accuracy(std::span<const int> predicted, std::span<const int> gold) {

@@ -27,28 +27,13 @@ std::string ending_of(const std::filesystem::path& path) {
 }
 
 struct OtherFormat {
-  std::string_view endings, hint;
+  std::span<const std::string_view> endings = {};
+  std::string_view hint = {};
 };
-constexpr std::array kOtherFormats = {
-    OtherFormat{
-        ".json",
-        "write one object on each line, as JSONL: jq -c '.[] | if type == \"string\" then {text: .} else . end' "
-        "FILE > FILE.jsonl"},
-    OtherFormat{".xlsx .xls .xlsm .ods .numbers", "save the sheet as CSV"},
-    OtherFormat{".parquet .arrow .feather .orc .avro .pkl .pickle .npy .npz .db .sqlite",
-                "export it as JSONL, in pandas: frame.to_json('texts.jsonl', orient='records', lines=True)"},
-    OtherFormat{".zip .bz2 .xz .zst .7z .rar .tar .tgz", "unpack it; of packed files, .gz alone is read"},
-    OtherFormat{".pdf .doc .docx .odt .rtf .html .htm .xml .yaml .yml",
-                "export its texts as lines (.txt), CSV, TSV or JSONL"}};
+
+#include "other_formats.inc"  // made from other_formats.json
 
 }  // namespace
-
-std::optional<DataFormat> data_format_named(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 4> kNames = {"text", "csv", "tsv", "jsonl"};
-  const auto* found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<DataFormat>(found - kNames.begin());
-}
 
 std::optional<DataFormat> format_of(const std::filesystem::path& path) {
   const std::string ending = ending_of(path);
@@ -61,8 +46,7 @@ std::optional<DataFormat> format_of(const std::filesystem::path& path) {
 std::string_view other_format_hint(const std::filesystem::path& path) {
   const std::string ending = lower(ending_of(path));
   for (const auto& [endings, hint] : kOtherFormats) {
-    const std::vector<std::string_view> all = split(endings, ' ');
-    if (!ending.empty() && std::find(all.begin(), all.end(), ending) != all.end()) return hint;
+    if (std::find(endings.begin(), endings.end(), ending) != endings.end()) return hint;
   }
   return {};
 }

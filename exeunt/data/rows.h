@@ -3,6 +3,7 @@
 // plain lines for JSONL. Fields refer to the file's bytes; only CSV fields with doubled quotes are copied.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,7 +21,9 @@
 namespace exeunt {
 
 enum class DataFormat { lines, csv, tsv, jsonl };
-[[nodiscard]] std::optional<DataFormat> data_format_named(std::string_view name) noexcept;  // "text", "csv" …
+constexpr std::array<std::string_view, 4> names_of(DataFormat) noexcept {
+  return {"text", "csv", "tsv", "jsonl"};
+}
 // By the ending, also before .gz; nothing for others than .csv, .tsv, .jsonl and .ndjson.
 [[nodiscard]] std::optional<DataFormat> format_of(const std::filesystem::path& path);
 // The same for texts without labels: files of other endings are plain lines. Throws Error (usage) for those of formats

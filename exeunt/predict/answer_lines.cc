@@ -14,7 +14,6 @@
 namespace exeunt {
 namespace {
 
-constexpr std::array<std::string_view, 5> kForms = {"tsv", "csv", "jsonl", "glue", "elue"};
 constexpr std::array<std::string_view, 8> kOurs = {"index",  "label",      "labels",     "score",
                                                    "scores", "exit_layer", "layers_run", "value"};
 
@@ -26,16 +25,6 @@ std::string plain_field(std::string text) {
 }
 
 }  // namespace
-
-std::optional<AnswerForm> answer_form_named(std::string_view name) noexcept {
-  const auto* found = std::find(kForms.begin(), kForms.end(), name);
-  if (found == kForms.end()) return std::nullopt;
-  return static_cast<AnswerForm>(found - kForms.begin());
-}
-
-std::string_view name_of(AnswerForm form) noexcept {
-  return kForms[static_cast<size_t>(form)];
-}
 
 std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept {
   if (path.ends_with(".csv")) return AnswerForm::csv;

@@ -2,6 +2,7 @@
 // Answers as lines of text: a table, JSON, or what the servers of GLUE and ELUE read.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,8 +23,9 @@ namespace exeunt {
 // Columns of the source that are kept stand behind the index in the first three; one with the name of an answer's
 // column becomes input_NAME. A text that was blank has empty columns, null in JSON.
 enum class AnswerForm { tsv, csv, jsonl, glue, elue };
-[[nodiscard]] std::optional<AnswerForm> answer_form_named(std::string_view name) noexcept;
-[[nodiscard]] std::string_view name_of(AnswerForm form) noexcept;
+constexpr std::array<std::string_view, 5> names_of(AnswerForm) noexcept {
+  return {"tsv", "csv", "jsonl", "glue", "elue"};
+}
 // What a file's ending asks for: .csv, .tsv, .jsonl or .ndjson; nothing for others.
 [[nodiscard]] std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept;
 

@@ -74,7 +74,7 @@ bool looks_like_header(const TextRow& row, const PredictJob& job) {
 
 ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier& classifier) {
   return {.shard = *job.shard,
-          .form = std::string(name_of(job.form)),
+          .form = std::string(word_of(job.form)),
           .head = lines.head(),
           .weights = weights_sha256(classifier.checkpoint()),
           .policy = str(classifier.policy()),
