@@ -46,7 +46,7 @@ BenchPlan plan_of(const BenchFlags& flags) {
   plan.lengths = whole_numbers(flags.lengths, "--lengths");
   plan.batches = whole_numbers(flags.batches, "--batch");
   if (!flags.exit_at.empty()) plan.exit_at = whole_numbers(flags.exit_at, "--exit-at");
-  if (!flags.heads.empty()) plan.heads = bench_heads_named(flags.heads);
+  if (!flags.heads.empty()) plan.heads = named<BenchHeads>(flags.heads);
   plan.cls_first = flags.cls_first == "auto"    ? ClsFirst::automatic
                    : flags.cls_first == "never" ? ClsFirst::never
                                                 : ClsFirst::always;

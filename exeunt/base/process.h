@@ -2,6 +2,7 @@
 // Other programs, started and waited for, and where this one lies.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -11,6 +12,9 @@ namespace exeunt {
 
 // Of the program that runs; empty if the system does not say.
 [[nodiscard]] std::filesystem::path program_folder();
+
+// Memory of this process, from /proc; 0 if unknown.
+[[nodiscard]] uint64_t resident_bytes();
 
 struct ChildOptions {
   bool keep_output = false;  // read what it prints on standard output instead of letting it through

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/number.h"
+#include "exeunt/base/process.h"
 #include "exeunt/base/version.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
@@ -204,24 +204,7 @@ int measure_pack_rows(const Checkpoint& model, const ProfilePlan& plan) {
   return candidates[first];
 }
 
-// Resident memory of this process, from the kernel; 0 if unavailable.
-int64_t resident_bytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "r");
-  long long pages = 0, resident = 0;
-  const bool read = file != nullptr && std::fscanf(file, "%lld %lld", &pages, &resident) == 2;
-  if (file != nullptr) std::fclose(file);
-  return read ? resident * 4096 : 0;
-}
-
 }  // namespace
-
-std::optional<BenchHeads> bench_heads_named(std::string_view name) noexcept {
-  constexpr std::array<std::string_view, 3> names = {"last", "every", "reader"};
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return static_cast<BenchHeads>(i);
-  }
-  return std::nullopt;
-}
 
 Checkpoint random_model(const ModelSpec& spec, BenchHeads heads) {
   const ExitLayout layout = bench_layout(spec, heads);

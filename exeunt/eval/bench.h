@@ -2,6 +2,7 @@
 // Benchmarks: models of a known shape with random weights, texts of given lengths, and their times.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -21,7 +22,9 @@ enum class BenchHeads : uint8_t {
   every,   // one after each layer, which reads row 0
   reader,  // one after each layer, after a reader of all rows
 };
-[[nodiscard]] std::optional<BenchHeads> bench_heads_named(std::string_view name) noexcept;
+constexpr std::array<std::string_view, 3> names_of(BenchHeads) noexcept {
+  return {"last", "every", "reader"};
+}
 
 // A classifier with two labels and random weights: its answers mean nothing, its times are those of any such model.
 [[nodiscard]] Checkpoint random_model(const ModelSpec& spec, BenchHeads heads);
@@ -95,7 +98,8 @@ struct BenchRows {
   // Of the last engine that was built.
   std::string engine = {};
   double ready_ms = 0;
-  int64_t weight_bytes = 0, resident_bytes = 0;  // resident 0: unavailable
+  int64_t weight_bytes = 0;
+  uint64_t resident_bytes = 0;  // 0: unavailable
 };
 
 // Texts of random tokens, the same for equal lengths.

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 namespace exeunt::serve {
 namespace {
@@ -190,15 +188,6 @@ std::string Metrics::text(const Now& now, bool tei_names) const {
   write_now(page, now);
   if (tei_names) write_tei(page.text(), *this, now);
   return std::move(page.text());
-}
-
-uint64_t resident_bytes() {
-  std::FILE* file = std::fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  unsigned long long total = 0, resident = 0;
-  const int read = std::fscanf(file, "%llu %llu", &total, &resident);
-  (void)std::fclose(file);
-  return read == 2 ? resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
 }
 
 double processor_seconds() {

@@ -118,9 +118,7 @@ struct Metrics {
   [[nodiscard]] std::string text(const Now& now, bool tei_names) const;
 };
 
-// Of this process, from /proc; 0 if unknown.
-[[nodiscard]] uint64_t resident_bytes();
-[[nodiscard]] double processor_seconds();  // of all its threads since it started
+[[nodiscard]] double processor_seconds();  // of all threads of the process since it started
 
 // A label's value, escaped.
 [[nodiscard]] std::string label_value(std::string_view text);

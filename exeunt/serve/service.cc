@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 
+#include "exeunt/base/process.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/version.h"
 #include "exeunt/policy/policy_text.h"

@@ -58,5 +58,9 @@ TEST(ProgramFolder, HoldsThisTest) {
   EXPECT_TRUE(std::filesystem::exists(program_folder() / "base_test"));
 }
 
+TEST(ResidentBytes, CountsMemoryOfThisProcess) {
+  EXPECT_GT(resident_bytes(), 100'000U);
+}
+
 }  // namespace
 }  // namespace exeunt
