@@ -5,11 +5,11 @@
 
 #include <fmt/format.h>
 
+#include "apps/exeunt/command.h"
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
 #include "exeunt/outputs/evidence.h"
-#include "exeunt/policy/policy_text.h"
 
 namespace exeunt::apps {
 

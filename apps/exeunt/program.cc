@@ -9,7 +9,6 @@
 #include <cstring>
 #include <exception>
 #include <new>
-#include <stdexcept>
 
 #include <fmt/format.h>
 #include <unistd.h>

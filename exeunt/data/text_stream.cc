@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/data/text_stream.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>

@@ -10,7 +10,6 @@
 #include "exeunt/data/inspect.h"
 #include "exeunt/data/task.h"
 #include "exeunt/engine/engine.h"
-#include "exeunt/engine/precision_map.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/eval/label_names.h"
 #include "exeunt/eval/make_trace.h"

@@ -2,7 +2,6 @@
 #include "exeunt/eval/model_card.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +13,6 @@
 #include "exeunt/base/version.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/model/cost.h"
-#include "exeunt/model/locate.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 

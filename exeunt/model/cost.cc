@@ -2,7 +2,6 @@
 #include "exeunt/model/cost.h"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 
 #include <fmt/format.h>

@@ -2,7 +2,6 @@
 #include "exeunt/model/exits_file.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/model/onnx_graph.h"
 
-#include <cstring>
 #include <span>
 
 #include <fmt/ranges.h>

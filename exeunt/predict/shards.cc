@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/predict/shards.h"
 
-#include <algorithm>
 #include <fstream>
 #include <map>
 #include <memory>

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/serve/listener.h"
 
-#include <array>
 #include <csignal>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <thread>
 

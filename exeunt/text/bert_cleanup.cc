@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // BERT's normalisation: clean up, put spaces around ideographs, strip accents, lower case.
-#include <algorithm>
 
 #include "exeunt/base/utf8.h"
 #include "exeunt/text/normalizer.h"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/text/unicode.h"
 
-#include <algorithm>
 #include <iterator>
-#include <span>
 
 namespace exeunt::unicode {
 namespace {

@@ -2,10 +2,7 @@
 #include "exeunt/train/run_files.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <ranges>
 

@@ -12,7 +12,6 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/half.h"
 #include "exeunt/base/parallel.h"
-#include "exeunt/base/suggest.h"
 #include "exeunt/engine/backend.h"
 #include "exeunt/engine/formulas.h"
 #include "exeunt/engine/memory_parts.h"

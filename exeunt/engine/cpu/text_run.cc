@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/engine/cpu/text_run.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "exeunt/base/error.h"
