@@ -41,7 +41,7 @@ def verbs(path=()):
 
 def flags(text):
     text = text.split('\nExamples:')[0]
-    return set(re.findall(r'^  (?:\S+, )*?(--[a-z][a-z-]*)', text, re.M))
+    return set(re.findall(r'^  (?:\S+, )*?(--[a-z][a-z0-9-]*)', text, re.M))
 
 
 def check_reference():

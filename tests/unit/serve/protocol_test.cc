@@ -205,7 +205,7 @@ TEST(ExitOptions, RejectsUnknownFields) {
   const auto [status, message] = refused(parse_predict, R"({"inputs":"a","exit":{"polcy":"full"}})");
   EXPECT_EQ(status, 422);
   EXPECT_THAT(message, HasSubstr("exit: unknown field 'polcy'"));
-  for (const char* exit : {R"("full")", R"({"max_layers":0})", R"({"max_layers":1.5})", R"({"deadline_ms":-1})",
+  for (const char* exit : {R"("full")", R"({"max_layers":-1})", R"({"max_layers":1.5})", R"({"deadline_ms":-1})",
                            R"({"deadline_ms":0})", R"({"deadline_ms":9223372036854775808})", R"({"details":"x"})",
                            R"({"policy":1})", R"({"max_layers":2147483648})", R"({"deadline_ms":1e308})"}) {
     EXPECT_EQ(refused(parse_predict, fmt::format(R"({{"inputs":"a","exit":{}}})", exit)).first, 422) << exit;
