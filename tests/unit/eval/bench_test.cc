@@ -262,9 +262,9 @@ TEST(Bench, OpensShapesAndModels) {
   EXPECT_THAT(error_of([&] { (void)open_for_bench(plan); }).what(), testing::HasSubstr("unknown shape"));
   for (const auto& [name, heads] :
        {std::pair("last", BenchHeads::last), {"every", BenchHeads::every}, {"reader", BenchHeads::reader}})
-    EXPECT_EQ(bench_heads_named(name), heads);
-  EXPECT_FALSE(bench_heads_named("none").has_value());
-  EXPECT_FALSE(bench_heads_named("").has_value());
+    EXPECT_EQ(named<BenchHeads>(name), heads);
+  EXPECT_FALSE(named<BenchHeads>("none").has_value());
+  EXPECT_FALSE(named<BenchHeads>("").has_value());
 }
 
 TEST(Bench, WritesProfileOfEachPrecisionAndNumberOfThreads) {
