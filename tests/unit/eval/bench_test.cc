@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/version.h"
