@@ -120,10 +120,10 @@ TEST(COddArrays, RejectsGoldThatIsNoLabel) {
 }
 
 TEST(COddArrays, RejectsLayersThatDoNotRise) {
-  for (const std::vector<int>& layers : std::vector<std::vector<int>>{{0, 1}, {2, 2}, {3, 1}, {-5, INT_MAX}}) {
+  for (const std::vector<int>& layers : std::vector<std::vector<int>>{{-1, 1}, {2, 2}, {3, 1}, {-5, INT_MAX}}) {
     Rows made;
     made.given.layers = layers.data();
-    expect_refused(made.given, EXEUNT_BAD_FILE, "want increasing layers from 1");
+    expect_refused(made.given, EXEUNT_BAD_FILE, "want increasing layers from 0");
   }
 }
 

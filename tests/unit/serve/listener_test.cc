@@ -290,8 +290,10 @@ TEST(ListenerTest, LimitsMemoryOfIdleConnectionsAfterLargeRequests) {
     ASSERT_TRUE(response.has_value());
     EXPECT_EQ(response->status, 200);
   }
-  (void)server.ask<size_t>([](Service& s) { return s.in_flight(); });
-  EXPECT_LE(::mallinfo2().uordblks, before + kConnections * kMost);
+  // The engine's threads let go of the last texts after they have been answered.
+  const auto taken = [&] { return ::mallinfo2().uordblks - std::min(::mallinfo2().uordblks, before); };
+  for (int i = 0; i < 500 && taken() > kConnections * kMost; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_LE(taken(), kConnections * kMost);
 }
 
 // A refused client may go on sending for a while, and still reads the response.
