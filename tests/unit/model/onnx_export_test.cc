@@ -18,13 +18,12 @@ namespace fs = std::filesystem;
 
 std::string digest_of_graphs(const fs::path& folder) {
   constexpr uint32_t kProducerVersion = 3;
+  const Json list = read_json(folder / "onnx.json");
+  std::vector<std::string> files = {"all_exits.onnx"};
+  for (const Json& segment : list.at("segments")) files.push_back(segment.at("file"));
   Sha256 hash;
-  for (const Json& file : [&] {
-         Json files = {"all_exits.onnx"};
-         for (const Json& segment : read_json(folder / "onnx.json")["segments"]) files.push_back(segment["file"]);
-         return files;
-       }()) {
-    const std::string bytes = read_text(folder / file.get<std::string>());
+  for (const std::string& file : files) {
+    const std::string bytes = read_text(folder / file);
     ProtoReader fields(std::as_bytes(std::span(bytes)), "graph");
     while (const auto field = fields.next()) {
       if (field->number == kProducerVersion) continue;
