@@ -21,6 +21,10 @@ bool InputTexts::add(const Encoding& text, int slot, const SlotOptions& options,
   encodings.push_back(&text);
   slots.push_back(slot);
   asks.push_back(ask);
+  if (model.exits.ngrams) {
+    states.insert(states.end(), options.state.begin(), options.state.end());
+    states.resize(asks.size() * count(model.state_floats));
+  }
   return true;
 }
 
@@ -28,6 +32,7 @@ void InputTexts::clear_texts() {
   encodings.clear();
   slots.clear();
   asks.clear();
+  states.clear();
 }
 
 TextList take_list(const Capacity& capacity, MemoryParts& parts) {
@@ -38,11 +43,12 @@ TextList take_list(const Capacity& capacity, MemoryParts& parts) {
           .tiles = parts.take<Tile>(count(capacity.tiles()))};
 }
 
-BatchInput::BatchInput(const Capacity& capacity, std::byte* base) {
+BatchInput::BatchInput(const DeviceModel& model, const Capacity& capacity, std::byte* base) {
   MemoryParts parts(kPartAlignment, base);
   list = take_list(capacity, parts);
   asks = parts.take<SlotAsk>(count(capacity.texts));
   policies = parts.take<Policy>(kMaxPolicies);
+  states = model.exits.ngrams ? parts.take<float>(count(capacity.texts) * count(model.state_floats)) : nullptr;
   ids = parts.take<int32_t>(count(capacity.rows));
   types = parts.take<int32_t>(count(capacity.rows));
   positions = parts.take<int32_t>(count(capacity.rows));
@@ -67,6 +73,7 @@ void BatchInput::write(const InputTexts& texts, const DeviceModel& model) {
   list.begin[texts.encodings.size()] = row;
   *list.live = {.texts = static_cast<int>(texts.encodings.size()), .rows = row, .tiles = tile};
   std::copy(texts.asks.begin(), texts.asks.end(), asks);
+  std::copy(texts.states.begin(), texts.states.end(), states);
   for (size_t p = 0; p < texts.policies.size(); ++p) {
     if (texts.policies[p] == nullptr) continue;
     std::construct_at(policies + p, *texts.policies[p])->logit_thresholds = model.logit_thresholds;

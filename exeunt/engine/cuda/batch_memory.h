@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <vector>
 
 #include "exeunt/engine/cuda/device_model.h"
@@ -16,9 +17,10 @@ inline constexpr int kMaxPolicies = 16;  // different ones in one batch
 
 // How one text of a batch runs.
 struct SlotOptions {
-  const Policy* policy = nullptr;  // stays alive until its batch has run; the same address is the same policy
-  int stop = 0;                    // the site where the text leaves at the latest
-  bool all_exits = false;          // evaluates every exit
+  const Policy* policy = nullptr;     // stays alive until its batch has run; the same address is the same policy
+  int stop = 0;                       // the site where the text leaves at the latest
+  bool all_exits = false;             // evaluates every exit
+  std::span<const float> state = {};  // of the policy after exit 0; empty: all zero
 };
 
 // The texts that go into a batch next.
@@ -26,6 +28,7 @@ struct InputTexts {
   std::vector<const Encoding*> encodings = {};
   std::vector<int> slots = {};
   std::vector<SlotAsk> asks = {};
+  std::vector<float> states = {};                         // of a model with exit 0
   std::array<const Policy*, kMaxPolicies> policies = {};  // null: no such policy
 
   // False: there is no place for its policy.
@@ -35,13 +38,14 @@ struct InputTexts {
 
 struct BatchInput {
   BatchInput() = default;
-  BatchInput(const Capacity& capacity, std::byte* base);  // null: only `bytes` is known
+  BatchInput(const DeviceModel& model, const Capacity& capacity, std::byte* base);  // null: only `bytes` is known
 
   void write(const InputTexts& texts, const DeviceModel& model);  // in pinned memory
 
   TextList list = {};
   SlotAsk* asks = nullptr;
   Policy* policies = nullptr;
+  float* states = nullptr;  // of a model with exit 0
   int32_t *ids = nullptr, *types = nullptr, *positions = nullptr;
   size_t bytes = 0;
 };

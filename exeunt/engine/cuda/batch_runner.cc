@@ -32,7 +32,7 @@ BatchRunner::BatchRunner(const DeviceModel& model, int rows)
   memory_ = device_memory(sizes.size(), "a batch of texts");
   MemoryParts parts(kPartAlignment, memory_.data());
   place(parts);
-  host_input_ = pinned_memory(BatchInput(max_capacity(), nullptr).bytes, "a batch of texts");
+  host_input_ = pinned_memory(BatchInput(model_, max_capacity(), nullptr).bytes, "a batch of texts");
   host_results_ = pinned_memory(BatchResults(model_, max_capacity().texts, nullptr).bytes, "the answers of a batch");
   fill_zero(at_.exits.arrived, at_.exits.arrived_bytes, stream_.get());
   stream_.wait();
@@ -53,7 +53,7 @@ void BatchRunner::place(MemoryParts& parts) {
   layers_.place(parts);
   at_.first_rows = parts.take<std::byte>(texts * row);
   at_.first_live = parts.take<Live>(1);
-  at_.input = parts.take<std::byte>(BatchInput(capacity, nullptr).bytes);
+  at_.input = parts.take<std::byte>(BatchInput(model_, capacity, nullptr).bytes);
   at_.results = parts.take<std::byte>(BatchResults(model_, capacity.texts, nullptr).bytes);
   at_.spare = take_list(capacity, parts);
   at_.pooled = parts.take<float>(texts * 2 * count(model_.spec.hidden));
@@ -79,14 +79,14 @@ void BatchRunner::choose_capacity() {
   stream_.wait();  // the rest of a text that left early
   capacity_ = &fitting(capacities_, texts(), rows_);
   results_ = BatchResults(model_, capacity_->texts, host_results_.data());
-  BatchInput(*capacity_, host_input_.data()).write(input_, model_);
+  BatchInput(model_, *capacity_, host_input_.data()).write(input_, model_);
 }
 
 std::string BatchRunner::uses() const {
   const size_t sites = model_.exits.sites.size();
   std::string out(sites, static_cast<char>(SiteUse::none));
   for (const SlotAsk& ask : input_.asks) {
-    for (int site = 0; site <= ask.stop; ++site) {
+    for (int site = static_cast<int>(model_.first_site()); site <= ask.stop; ++site) {
       char& use = out[count(site)];
       const bool evaluated = ask.policy >= 0 && input_.policies[count(ask.policy)]->nth[site] >= 0;
       if (site == ask.stop || evaluated) {
@@ -173,17 +173,19 @@ BatchRunner::BatchCursor BatchRunner::begin_cursor(const Capacity& capacity, con
           .uses = uses,
           .after = after,
           .layers = depth > 0 ? depth : sites[last].after,
+          .next = model_.first_site(),
           .rows = at_.rows[0],
           .spare = at_.rows[1],
-          .input = BatchInput(capacity, at_.input),
-          .list = BatchInput(capacity, at_.input).list,
+          .input = BatchInput(model_, capacity, at_.input),
+          .list = BatchInput(model_, capacity, at_.input).list,
           .other = at_.spare};
 }
 
 void BatchRunner::enqueue_start(const BatchCursor& cursor) {
   const Stream stream = stream_.get();
   copy_to_device(at_.input, host_input_.data(), cursor.input.bytes, stream);
-  fill_zero(at_.exits.state, count(cursor.capacity.texts) * count(model_.state_floats) * sizeof(float), stream);
+  if (cursor.input.states == nullptr)
+    fill_zero(at_.exits.state, count(cursor.capacity.texts) * count(model_.state_floats) * sizeof(float), stream);
   layers_.embed_tokens(
       {.input = cursor.input, .embedded = cursor.spare, .out = cursor.rows, .max_rows = cursor.capacity.rows}, stream);
   if (cursor.after) cursor.after(0, cursor.rows, cursor.list);
@@ -361,6 +363,7 @@ void BatchRunner::enqueue_exit(const ExitSite& site, int index, bool ramp, const
   job.before = at.list;
   job.after = at.other;
   job.max_texts = at.capacity.texts;
+  if (at.input.states != nullptr) job.state = at.input.states;
   if (at.host_polls) {
     const BatchResults host(model_, at.capacity.texts, host_results_.data());
     job.mirror = {.logits = host.logits,

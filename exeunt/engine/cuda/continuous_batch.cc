@@ -34,7 +34,7 @@ ContinuousBatch::ContinuousBatch(const DeviceModel& model, int rows)
   MemoryParts parts(kPartAlignment, memory_.data());
   place(parts);
   for (size_t i = 0; i < 2; ++i) {
-    host_input_[i] = pinned_memory(BatchInput(max_capacity_, nullptr).bytes, "texts that join a batch");
+    host_input_[i] = pinned_memory(BatchInput(model_, max_capacity_, nullptr).bytes, "texts that join a batch");
     host_results_[i] =
         pinned_memory(BatchResults(model_, max_capacity_.texts, nullptr).bytes, "the answers of a batch");
     results_[i] = BatchResults(model_, max_capacity_.texts, host_results_[i].data());
@@ -59,7 +59,7 @@ void ContinuousBatch::place(MemoryParts& parts) {
   at_.rows = parts.take<std::byte>(rows * row);
   at_.fresh = parts.take<std::byte>(rows * row);
   at_.embedded = parts.take<std::byte>(rows * count(model_.spec.embedding) * bytes_of(model_.number));
-  at_.input = parts.take<std::byte>(BatchInput(max_capacity_, nullptr).bytes);
+  at_.input = parts.take<std::byte>(BatchInput(model_, max_capacity_, nullptr).bytes);
   at_.results = parts.take<std::byte>(BatchResults(model_, max_capacity_.texts, nullptr).bytes);
   at_.first_rows = parts.take<std::byte>(sites * texts * row);
   at_.exits = ExitMemory(model_, max_capacity_.texts, sites, parts);
@@ -80,7 +80,7 @@ void ContinuousBatch::upload_tables() {
   std::vector<ClassifierLayers> exits;
   for (size_t i = 0; i < sites.size(); ++i) {
     site_after[count(sites[i].after)] = static_cast<int>(i);
-    exits.push_back(model_.classifiers[count(sites[i].classifier)]);
+    exits.push_back(i < model_.first_site() ? ClassifierLayers{} : model_.classifiers[count(sites[i].classifier)]);
   }
   copy_to_device(at_.site_after, site_after.data(), site_after.size() * sizeof(int), stream_.get());
   copy_to_device(at_.classifiers, exits.data(), exits.size() * sizeof(ClassifierLayers), stream_.get());
@@ -110,7 +110,7 @@ void ContinuousBatch::step() {
   check(steps_ - seen_ < 2, "the results of a step are read before its buffers are used again");
   const size_t turn = steps_ % 2;
   const Capacity& capacity = fitting(capacities_, texts(), rows_);
-  BatchInput(capacity, host_input_[turn].data()).write(input_, model_);
+  BatchInput(model_, capacity, host_input_[turn].data()).write(input_, model_);
   input_.clear_texts();
   std::unique_ptr<Graph>& graph = graphs_[{&capacity, turn}];
   if (!graph) graph = std::make_unique<Graph>(stream_.get(), [&] { enqueue(capacity, turn); });
@@ -149,11 +149,12 @@ void ContinuousBatch::enqueue(const Capacity& capacity, size_t turn) {
 
 void ContinuousBatch::enqueue_joining(const Capacity& capacity, const TextList& list) {
   const Stream stream = stream_.get();
-  const BatchInput input(capacity, at_.input);
+  const BatchInput input(model_, capacity, at_.input);
   copy_to_device(at_.input, host_input_[&list == &at_.lists[0] ? 0 : 1].data(), input.bytes, stream);
   join({.list = list,
         .fresh = input.list,
         .fresh_asks = input.asks,
+        .fresh_states = input.states,
         .asks = at_.asks,
         .depth = at_.depth,
         .exit_site = BatchResults(model_, max_capacity_.texts, at_.results).exit_site,
@@ -175,7 +176,7 @@ void ContinuousBatch::enqueue_exits(const Capacity& capacity, size_t turn) {
   const Stream stream = stream_.get();
   const TextList &list = at_.lists[turn], &after = at_.lists[1 - turn];
   const auto& sites = model_.exits.sites;
-  const Policy* policies = BatchInput(capacity, at_.input).policies;
+  const Policy* policies = BatchInput(model_, capacity, at_.input).policies;
   group_by_site({.list = list,
                  .asks = at_.asks,
                  .policies = policies,
@@ -193,7 +194,7 @@ void ContinuousBatch::enqueue_exits(const Capacity& capacity, size_t turn) {
   norm_first_rows({.rows = norm, .list = list, .place = at_.place, .max_texts = capacity.texts}, stream);
   // Few rows each: several at a time.
   for (const OwnStream& side : sides_) let_wait(side.get(), stream);
-  for (size_t site = 0; site < sites.size(); ++site) {
+  for (size_t site = model_.first_site(); site < sites.size(); ++site) {
     const size_t begin = site * count(max_capacity_.texts);
     Product pooler = model_.product(model_.poolers[count(*sites[site].pooler)]);
     pooler.input = at_.first_rows + begin * model_.row_bytes();

@@ -58,7 +58,7 @@ class ContinuousBatch {
   void enqueue(const Capacity& capacity, size_t turn);
   void enqueue_joining(const Capacity& capacity, const TextList& list);
   void enqueue_exits(const Capacity& capacity, size_t turn);
-  [[nodiscard]] int width() const { return model_.poolers[count(*model_.exits.sites.front().pooler)].outputs; }
+  [[nodiscard]] int width() const { return model_.poolers[count(*model_.exits.sites.back().pooler)].outputs; }
   void release_policy(int index);
 
   const DeviceModel& model_;

@@ -20,6 +20,7 @@
 #include "exeunt/engine/cuda/batch_runner.h"
 #include "exeunt/engine/cuda/continuous_batch.h"
 #include "exeunt/engine/cuda/cuda.h"
+#include "exeunt/engine/ngram_exit.h"
 #include "exeunt/engine/tokenizer_pool.h"
 
 namespace exeunt {
@@ -33,44 +34,28 @@ constexpr int kRunners = 2;
 constexpr int kDefaultRows = 65536;
 constexpr int kRowsByLayer = 8192;  // of a batch whose rows are read
 
-// The answer of a text that left: its exits evaluated in order, as on the CPU (cpu/text_run.cc).
-Answer answer_of(const ExitLayout& exits, const Ask& ask, int stop, bool late, const BatchResults& results, int text) {
-  const int left = results.exit_site[text];
-  check(left >= 0 && left <= stop, "a text leaves the device at an exit of its own");
-  ExitEvaluator evaluator(exits, ask);
-  Answer out;
-  out.layers_run = exits.sites[static_cast<size_t>(left)].after;
-  for (int site = 0; site <= left; ++site) {
-    if (!evaluates_exit(ask, site, stop)) continue;
-    const bool leaves =
-        evaluator.evaluate({.site = site, .logits = results.logits_of(text, site), .lte = results.lte_of(text, site)},
-                           [&] { return results.ramp_of(text); });
-    check((leaves || site == stop) == (site == left), "host and device decide alike");
-    if (site == left)
-      out.stop_reason = late && !leaves ? StopReason::deadline : stop_reason_at(exits, ask, site, leaves);
-  }
-  evaluator.answer(out);
-  return out;
-}
-
 // A text that waits for its answer or for a pass.
 struct Waiting {
   AnswerJob job = {};  // without a pass
   std::shared_ptr<const PassRequest> pass = {};
   const Encoding* text = nullptr;  // of a pass, like the next
   size_t index = 0;
-  int stop = 0;  // of an answer
+  int stop = 0;  // of an answer, like the next three
   bool late = false;
+  std::vector<float> exit_0 = {};  // its logits, where the text evaluates it
+  std::vector<float> state = {};   // of the policy after it
 
   [[nodiscard]] const Encoding& encoding() const {
     if (text != nullptr) return *text;
     return job.source.borrowed != nullptr ? *job.source.borrowed : job.source.own;
   }
   [[nodiscard]] bool answers() const noexcept { return !pass; }
-  // May leave early, so that its place in a batch can become another text's.
-  [[nodiscard]] bool may_leave() const noexcept {
-    return answers() && job.ask.policy != nullptr && job.ask.policy->bound.count > 0 &&
-           job.ask.policy->bound.site[0] < stop;
+  // May leave early from `first` on, so that its place in a batch can become another text's.
+  [[nodiscard]] bool may_leave(size_t first) const noexcept {
+    if (!answers() || job.ask.policy == nullptr) return false;
+    const Policy& policy = job.ask.policy->bound;
+    return std::any_of(policy.site, policy.site + policy.count,
+                       [&](int site) { return site >= static_cast<int>(first) && site < stop; });
   }
   // Whether both may run in one batch.
   [[nodiscard]] bool goes_with(const Waiting& other) const {
@@ -80,6 +65,34 @@ struct Waiting {
   [[nodiscard]] bool by_layer() const noexcept { return pass && (pass->take || pass->row_0); }
 };
 
+// The answer of a text that left: its exits evaluated in order, as on the CPU (cpu/text_run.cc). Without results it
+// left at exit 0.
+Answer answer_of(const ExitLayout& exits, const Waiting& one, const BatchResults* results, int text) {
+  const Ask& ask = one.job.ask;
+  const int left = results == nullptr ? 0 : results->exit_site[text];
+  check(left >= 0 && left <= one.stop, "a text leaves the device at an exit of its own");
+  ExitEvaluator evaluator(exits, ask);
+  Answer out;
+  out.layers_run = exits.sites[static_cast<size_t>(left)].after;
+  out.tokens = static_cast<int>(one.encoding().ids.size());
+  for (int site = 0; site <= left; ++site) {
+    if (!evaluates_exit(ask, site, one.stop)) continue;
+    ExitEvaluator::Exit exit{.site = site};
+    if (site == 0 && !one.exit_0.empty()) {
+      exit.logits = one.exit_0.data();
+    } else {
+      exit.logits = results->logits_of(text, site);
+      exit.lte = results->lte_of(text, site);
+    }
+    const bool leaves = evaluator.evaluate(exit, [&] { return results->ramp_of(text); });
+    check((leaves || site == one.stop) == (site == left), "host and device decide alike");
+    if (site == left)
+      out.stop_reason = one.late && !leaves ? StopReason::deadline : stop_reason_at(exits, ask, site, leaves);
+  }
+  evaluator.answer(out);
+  return out;
+}
+
 class CudaBackend final : public Backend {
  public:
   CudaBackend(const Checkpoint& checkpoint, const EngineOptions& options)
@@ -87,6 +100,7 @@ class CudaBackend final : public Backend {
     use_gpu(gpu_);
     model_ = std::make_unique<DeviceModel>(checkpoint, options.precision.value_or(Precision::bf16), chip_of(gpu_),
                                            options.exceptions);
+    if (model_->exits.ngrams) ngrams_.emplace(checkpoint);
     const int rows = rows_that_fit(options.pack_rows > 0 ? options.pack_rows : kDefaultRows);
     for (int i = 0; i < kRunners; ++i) runners_.push_back(std::make_unique<BatchRunner>(*model_, rows));
     if (model_->mixes_depths()) continuous_ = std::make_unique<ContinuousBatch>(*model_, rows + rows / 2);
@@ -170,21 +184,46 @@ class CudaBackend final : public Backend {
     one.job.done(failed_answer(why));
   }
 
-  // Texts with their tokens.
+  // Texts with their tokens. Those that leave at exit 0 are answered here.
   void enqueue_ready(std::span<AnswerJob> jobs) {
-    const std::scoped_lock lock(mutex_);
+    Batch staying;
+    staying.reserve(jobs.size());
     for (AnswerJob& job : jobs) {
       Waiting one;
       one.stop = stop_site(exits(), job.ask);
       one.job = std::move(job);
-      queue_of(one).push_back(std::move(one));
+      try {
+        if (!leaves_at_exit_0(one)) {
+          staying.push_back(std::move(one));
+          continue;
+        }
+      } catch (...) {
+        fail(one, std::current_exception());
+        continue;
+      }
+      deliver(nullptr, one, 0, 0);
     }
+    const std::scoped_lock lock(mutex_);
+    for (Waiting& one : staying) queue_of(one).push_back(std::move(one));
     changed_.notify_all();
+  }
+
+  [[nodiscard]] bool leaves_at_exit_0(Waiting& one) const {
+    const Ask& ask = one.job.ask;
+    if (!ngrams_ || !evaluates_exit(ask, 0, one.stop)) return false;
+    one.exit_0.resize(static_cast<size_t>(exits().outputs));
+    ngrams_->run(one.encoding().ids, one.exit_0.data());
+    if (one.stop == 0) return true;
+    if (!ask.policy || ask.policy->bound.nth[0] < 0) return false;
+    const Policy& policy = ask.policy->bound;
+    one.state.resize(static_cast<size_t>(policy.state_floats));
+    const Evidence evidence = compute_evidence(policy, policy.nth[0], {one.exit_0.data(), 0}, one.state.data());
+    return step(policy, policy.nth[0], evidence, nullptr, one.state.data()) == Step::leave;
   }
 
   // Texts that may leave early wait for the continuous batch, if there is one.
   [[nodiscard]] std::deque<Waiting>& queue_of(const Waiting& one) {
-    return continuous_runs_ && one.may_leave() ? joining_ : ready_;
+    return continuous_runs_ && one.may_leave(model_->first_site()) ? joining_ : ready_;
   }
   // A text that is alone is answered sooner by a runner.
   [[nodiscard]] bool joiner_is_alone() const { return joining_.size() == 1 && continuous_texts_ == 0; }
@@ -203,7 +242,7 @@ class CudaBackend final : public Backend {
         continuous_->step();
         for (const int slot : continuous_->finished()) {
           const std::unique_ptr<Waiting> one = std::move(texts[static_cast<size_t>(slot)]);
-          deliver(continuous_->results(), *one, slot, 0);
+          deliver(&continuous_->results(), *one, slot, 0);
         }
         // While one step is waited for, the next is under way: so long takes each.
         row_seconds_.store(std::chrono::duration<double>(now_() - began).count() / rows, std::memory_order_relaxed);
@@ -277,7 +316,7 @@ class CudaBackend final : public Backend {
         row_seconds_.store(seconds / runner.rows() / spec().layers, std::memory_order_relaxed);
         if (!batch.front().by_layer()) {
           for (size_t i = 0; i < batch.size(); ++i)
-            deliver(runner.results(), batch[i], static_cast<int>(i), seconds / static_cast<double>(batch.size()));
+            deliver(&runner.results(), batch[i], static_cast<int>(i), seconds / static_cast<double>(batch.size()));
         }
       } catch (...) {
         failure = std::current_exception();
@@ -351,6 +390,10 @@ class CudaBackend final : public Backend {
     lock.unlock();
     if (why) {
       fail(gone, why);
+    } else if (!gone.job.cancelled->load(std::memory_order_relaxed) && !gone.exit_0.empty()) {
+      gone.stop = 0;
+      gone.late = true;
+      deliver(nullptr, gone, 0, 0);
     } else {
       const bool cancelled = gone.job.cancelled->load(std::memory_order_relaxed);
       gone.job.done(Answer{.stop_reason = cancelled ? StopReason::cancelled : StopReason::deadline});
@@ -359,7 +402,7 @@ class CudaBackend final : public Backend {
   }
 
   // The options of a text in a batch of `rows` rows. The host does not interrupt a batch, so a text with a
-  // deadline gets the deepest exit that such a batch reaches in time; the first at the least.
+  // deadline gets the deepest exit that such a batch reaches in time; the first of the device at the least.
   [[nodiscard]] SlotOptions slot_options(Waiting& one, int rows) const {
     const int last = static_cast<int>(exits().sites.size()) - 1;
     if (one.pass) return {.stop = last, .all_exits = !one.takes_rows()};
@@ -367,27 +410,28 @@ class CudaBackend final : public Backend {
     if (ask.deadline != kNoDeadline) {
       const double left = std::chrono::duration<double>(ask.deadline - now_()).count();
       const double layer = row_seconds_.load(std::memory_order_relaxed) * rows;
-      while (one.stop > 0 && layer * exits().sites[static_cast<size_t>(one.stop)].after > left) {
+      while (one.stop > static_cast<int>(model_->first_site()) &&
+             layer * exits().sites[static_cast<size_t>(one.stop)].after > left) {
         --one.stop;
         one.late = true;
       }
     }
     return {.policy = ask.policy ? &ask.policy->bound : nullptr,
             .stop = one.stop,
-            .all_exits = ask.deadline != kNoDeadline};
+            .all_exits = ask.deadline != kNoDeadline,
+            .state = one.state};
   }
 
-  void deliver(const BatchResults& results, Waiting& one, int text, double seconds) {
+  void deliver(const BatchResults* results, Waiting& one, int text, double seconds) {
     if (one.pass) {
-      Engine::FullPass pass = exits_of(results, text);
+      Engine::FullPass pass = exits_of(*results, one, text);
       pass.processor_seconds = seconds;
       one.pass->done(std::exchange(one.index, kDelivered), std::move(pass), {});
       return;
     }
     Answer answer;
     try {
-      answer = answer_of(exits(), one.job.ask, one.stop, one.late, results, text);
-      answer.tokens = static_cast<int>(one.encoding().ids.size());
+      answer = answer_of(exits(), one, results, text);
     } catch (...) {
       answer = failed_answer(std::current_exception());
     }
@@ -395,9 +439,13 @@ class CudaBackend final : public Backend {
     one.job.done(std::move(answer));
   }
 
-  [[nodiscard]] Engine::FullPass exits_of(const BatchResults& results, int text) const {
+  [[nodiscard]] Engine::FullPass exits_of(const BatchResults& results, const Waiting& one, int text) const {
     Engine::FullPass pass;
-    for (int site = 0; site < static_cast<int>(exits().sites.size()); ++site) {
+    if (ngrams_) {
+      pass.logits.resize(static_cast<size_t>(exits().outputs));
+      ngrams_->run(one.encoding().ids, pass.logits.data());
+    }
+    for (auto site = static_cast<int>(model_->first_site()); site < static_cast<int>(exits().sites.size()); ++site) {
       const float* logits = results.logits_of(text, site);
       pass.logits.insert(pass.logits.end(), logits, logits + exits().outputs);
       if (exits().lte) pass.lte.push_back(results.lte_of(text, site));
@@ -441,7 +489,7 @@ class CudaBackend final : public Backend {
       const auto text = static_cast<int>(i);
       Engine::FullPass pass;
       if (!takes_rows) {
-        pass = exits_of(runner.results(), text);
+        pass = exits_of(runner.results(), batch[i], text);
         pass.row_0 = std::move(first[i]);
       } else if (depth == spec().layers) {
         const float* logits = runner.results().logits_of(text, last);
@@ -460,6 +508,7 @@ class CudaBackend final : public Backend {
   Clock::time_point (*now_)();
   int gpu_;
   std::unique_ptr<DeviceModel> model_;
+  std::optional<NgramExit> ngrams_ = {};  // exit 0
   std::vector<std::unique_ptr<BatchRunner>> runners_ = {};
   std::unique_ptr<ContinuousBatch> continuous_ = {};  // null: the model has none
   std::atomic<double> row_seconds_{0};                // that a row took in a layer, in the last batch; 0: not yet known
@@ -487,10 +536,6 @@ EngineTraits cuda_traits(const Device& device) {
 }
 
 std::unique_ptr<Backend> make_cuda_backend(const Checkpoint& checkpoint, const EngineOptions& options) {
-  if (checkpoint.exits().ngrams) {
-    throw Error(Code::usage, "got a model with an exit before its first layer, which a GPU does not run yet",
-                "attach its exits again without --exit0-size, or use --device cpu");
-  }
   return std::make_unique<cuda::CudaBackend>(checkpoint, options);
 }
 

@@ -237,8 +237,9 @@ struct JoinJob {
   TextList list = {};  // gets the texts of `fresh`, behind those it has
   TextList fresh = {};
   const SlotAsk* fresh_asks = nullptr;
-  SlotAsk* asks = nullptr;  // [slots] like the next four
-  int* depth = nullptr;     // layers that a text has passed
+  const float* fresh_states = nullptr;  // [texts of `fresh`, state_floats]; null: all zero
+  SlotAsk* asks = nullptr;              // [slots] like the next four
+  int* depth = nullptr;                 // layers that a text has passed
   int* exit_site = nullptr;
   float* state = nullptr;
   int state_floats = 0;

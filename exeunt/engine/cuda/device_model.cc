@@ -220,10 +220,11 @@ bool DeviceModel::pools_by_product(const ExitSite& site) const {
 }
 
 bool DeviceModel::mixes_depths() const {
-  return spec.layers > 1 && spec.weights_of(spec.layers - 1) == 0 && !exits.last_ramp && !exits.sites.empty() &&
-         std::all_of(exits.sites.begin(), exits.sites.end(), [&](const ExitSite& site) {
+  const std::span<const ExitSite> sites = std::span(exits.sites).subspan(first_site());
+  return spec.layers > 1 && spec.weights_of(spec.layers - 1) == 0 && !exits.last_ramp && !sites.empty() &&
+         std::ranges::all_of(sites, [&](const ExitSite& site) {
            return pools_by_product(site) && poolers[static_cast<size_t>(*site.pooler)].outputs ==
-                                                poolers[static_cast<size_t>(*exits.sites.front().pooler)].outputs;
+                                                poolers[static_cast<size_t>(*sites.front().pooler)].outputs;
          });
 }
 

@@ -54,6 +54,8 @@ class DeviceModel {
   [[nodiscard]] size_t row_bytes() const { return count(spec.hidden) * bytes_of(number); }
   [[nodiscard]] size_t bytes() const noexcept { return memory_.size(); }
 
+  // The first exit that the device evaluates: exit 0 is evaluated by the host, before a text comes here.
+  [[nodiscard]] size_t first_site() const noexcept { return exits.ngrams ? 1 : 0; }
   // Whether the pooler of an exit is a product by tensor cores.
   [[nodiscard]] bool pools_by_product(const ExitSite& site) const;
   // Whether texts of any depth can share a batch: all layers have the same weights, and every exit reads row 0 alone.

@@ -28,7 +28,8 @@ __global__ void __launch_bounds__(kThreads) join_texts(JoinJob job) {
   }
   for (int i = thread; i < fresh.texts * job.state_floats; i += kThreads) {
     const int slot = job.fresh.slot[i / job.state_floats];
-    job.state[static_cast<size_t>(slot) * static_cast<size_t>(job.state_floats) + i % job.state_floats] = 0;
+    job.state[static_cast<size_t>(slot) * static_cast<size_t>(job.state_floats) + i % job.state_floats] =
+        job.fresh_states == nullptr ? 0.0F : job.fresh_states[i];
   }
   if (thread != 0) return;
   *job.first_row = before.rows;

@@ -80,6 +80,11 @@ float tolerance(Precision precision) {
   return precision == Precision::fp32 ? 3e-5F : precision == Precision::bf16 ? 0.15F : 0.3F;
 }
 
+// Exits as own_exits() has them, and one before the first layer.
+ExitLayout exits_of(const ModelSpec& spec, bool exit_0) {
+  return exit_0 ? with_exit_0(spec, own_exits(spec)) : own_exits(spec);
+}
+
 class OnCuda : public ::testing::TestWithParam<Family> {};
 
 TEST_P(OnCuda, MatchesReferenceAtEveryLayerAndExit) {
@@ -108,10 +113,13 @@ TEST_P(OnCuda, MatchesReferenceAtEveryLayerAndExit) {
   }
 }
 
-TEST_P(OnCuda, ReplayMatchesLiveAnswers) {
+class ReplayOnCuda : public ::testing::TestWithParam<std::tuple<Family, bool>> {};
+
+TEST_P(ReplayOnCuda, MatchesLiveAnswers) {
   SKIP_WITHOUT_GPU();
-  const ModelSpec spec = wide_spec(GetParam());
-  const Checkpoint model = make_model(spec, own_exits(spec));
+  const auto& [family, exit_0] = GetParam();
+  const ModelSpec spec = wide_spec(family);
+  const Checkpoint model = make_model(spec, exits_of(spec, exit_0));
   const std::vector<Encoding> texts = random_texts(spec, 120);
   for (const Precision precision : kPrecisions) {
     if (precision == Precision::int8 && !has_int8()) continue;
@@ -144,8 +152,9 @@ TEST_P(OnCuda, ReplayMatchesLiveAnswers) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, OnCuda,
-                         ::testing::Values(Family::bert, Family::roberta, Family::albert, Family::elasticbert));
+constexpr Family kFamilies[] = {Family::bert, Family::roberta, Family::albert, Family::elasticbert};
+INSTANTIATE_TEST_SUITE_P(Families, OnCuda, ::testing::ValuesIn(kFamilies));
+INSTANTIATE_TEST_SUITE_P(Families, ReplayOnCuda, ::testing::Combine(::testing::ValuesIn(kFamilies), ::testing::Bool()));
 
 // Every way through the engine once, on models and batches so small that compute-sanitizer gets through all of them in
 // minutes: a batch at full depth, one that closes up, an open batch, a text alone, rows by layer; with inputs enough
@@ -170,10 +179,11 @@ TEST_P(CudaInSmall, ReplayMatchesLiveAnswersInEveryMode) {
   ModelSpec spec = wide_spec(family);
   spec.layers = 3;
   if (family == Family::bert) spec.inner = 2048;
-  for (const bool readers : {false, true}) {
-    SCOPED_TRACE(readers ? "readers" : "row 0");
+  for (const auto& [readers, exit_0] : {std::pair(false, false), std::pair(true, false), std::pair(true, true)}) {
+    SCOPED_TRACE(exit_0 ? "exit 0" : readers ? "readers" : "row 0");
     ExitLayout layout = own_exits(spec);
     for (size_t i = 0; readers && i < layout.sites.size(); ++i) layout.sites[i].reader = static_cast<int>(i);
+    if (exit_0) layout = with_exit_0(spec, layout);
     const Checkpoint model = make_model(spec, layout);
     const std::vector<Encoding> texts = random_texts(spec, 9);
     Engine engine(model, on_gpu(precision, 256));
@@ -230,11 +240,13 @@ TEST(Cuda, AnswersAreIndependentOfBatch) {
 
 // One set of weights for all layers: texts of several policies come from several threads, join a batch whose other
 // texts are at any depth, and answer as they do alone.
-TEST(Cuda, ContinuousBatchAnswersAsSingleTexts) {
+class ContinuousOnCuda : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ContinuousOnCuda, AnswersAsSingleTexts) {
   SKIP_WITHOUT_GPU();
   ModelSpec spec = wide_spec(Family::albert);
   spec.layers = 12;
-  const Checkpoint model = make_model(spec, own_exits(spec));
+  const Checkpoint model = make_model(spec, exits_of(spec, GetParam()));
   const std::vector<Encoding> texts = random_texts(spec, 300);
   for (const Precision precision : {Precision::bf16, Precision::int8}) {
     if (precision == Precision::int8 && !has_int8()) continue;
@@ -278,6 +290,8 @@ TEST(Cuda, ContinuousBatchAnswersAsSingleTexts) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Exit0, ContinuousOnCuda, ::testing::Bool());
 
 TEST(Cuda, RunsEveryKindOfHead) {
   SKIP_WITHOUT_GPU();
@@ -376,6 +390,28 @@ TEST(Cuda, HonoursMaxLayersDetailsDeadlinesAndCancellation) {
   const Answer failed = promise.get_future().get();
   EXPECT_EQ(failed.stop_reason, StopReason::failed);
   EXPECT_THAT(failed.error, HasSubstr("no such text"));
+}
+
+// Exit 0 is decided before a text is queued, so that a text has its answer however late it comes to the device.
+TEST(Cuda, AnswersLateTextsByExit0) {
+  SKIP_WITHOUT_GPU();
+  const ModelSpec spec = wide_spec(Family::bert);
+  const Checkpoint model = make_model(spec, exits_of(spec, true));
+  const Reference reference(model);
+  Engine engine(model, on_gpu(Precision::bf16));
+  const std::vector<Encoding> texts = random_texts(spec, 3);
+  for (const Encoding& text : texts) {
+    const std::vector<float> want = reference.trace(text).logits;
+    const std::vector<float> first(want.begin(), want.begin() + 3);
+    const Answer late = engine.answer({&text, 1}, {.deadline = Clock::now() - std::chrono::seconds(1)}).front();
+    EXPECT_EQ(late.stop_reason, StopReason::deadline);
+    EXPECT_EQ(late.layer, 0);
+    EXPECT_EQ(late.logits, first);
+    const Answer shallow = engine.answer({&text, 1}, {.max_layers = 0}).front();
+    EXPECT_EQ(shallow.stop_reason, StopReason::max_layers);
+    EXPECT_EQ(shallow.logits, first);
+    EXPECT_EQ(engine.answer({&text, 1}, {}).front().layer, spec.layers);
+  }
 }
 
 TEST(Cuda, RejectsUnsupportedModels) {
