@@ -152,6 +152,18 @@ std::string verdict_text(const CertifiedChoice& done) {
   return fmt::format("{}: {:.1f} by {}, {:.1f} by {}", total, speedup->precision, setting, speedup->exits, by_exits);
 }
 
+std::string_view counted_text(RiskLoss loss) {
+  switch (loss) {
+    case RiskLoss::disagreement:
+      return "of answers differ";
+    case RiskLoss::zero_one_drop:
+      return "fewer answers are correct";
+    case RiskLoss::abs_diff:
+      return "mean difference";
+  }
+  return {};
+}
+
 // What a policy did on texts that chose nothing.
 std::string figures_text(const CertifiedChoice& done, size_t budget, const PolicyScore& full,
                          const PolicyScore& early) {
@@ -159,7 +171,7 @@ std::string figures_text(const CertifiedChoice& done, size_t budget, const Polic
   const ExitTrace& rows = done.data.report.rows > 0 ? done.data.report : done.data.certify;
   std::string text = done.calibration.outcomes.size() > 1 ? fmt::format("{:g} %: ", 100 * outcome.max_drop) : "";
   text += fmt::format("{:.2f} % {} on {} {} texts", 100 * outcome.report.texts,
-                      rows.info.problem == Problem::regression ? "mean difference" : "of answers differ", rows.rows,
+                      counted_text(done.calibration.entry.certificate->loss), rows.rows,
                       done.data.report.rows > 0 ? "test" : "certification");
   if (outcome.interval)
     text += fmt::format(" (95 %: {:.2f} to {:.2f} %)", 100 * outcome.interval->low, 100 * outcome.interval->high);

@@ -174,7 +174,7 @@ typedef struct exeunt_plan {
   const char* method; /* "ltt-binomial", "ltt-hb", "wsr", "crc"; null: what suits the loss */
   const char* rules;  /* to choose from: "entropy,patience"; null: those that suit the model */
   unsigned seed;      /* of the split into rows that choose, certify and report */
-  int no_report;      /* 1: the rows that would report certify, too */
+  int no_report;      /* 1: no rows are kept to measure the result; -1: some are; 0: some of 1,500 rows and more */
   double low, high;   /* range of a regression's values; equal: that of the rows that choose */
 } exeunt_plan;
 #define EXEUNT_PLAN_INIT \

@@ -171,7 +171,8 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
     const ExitTrace trace = trace_of(logits);
     exeunt::CalibrationPlan wanted = plan_of(given);
     const exeunt::CalibrationData data = exeunt::split_for_calibration(
-        trace, given.seed, given.no_report != 0 ? exeunt::kNoReport : exeunt::SplitShares{});
+        trace, given.seed,
+        exeunt::shares_for(trace, wanted, given.no_report != 0 ? std::optional(given.no_report < 0) : std::nullopt));
     if (trace.info.problem == Problem::regression)
       wanted.range = given.high > given.low ? std::pair(given.low, given.high) : observed_range(data.fit);
     exeunt::Calibration done = exeunt::calibrate(data, wanted);

@@ -19,6 +19,18 @@ namespace exeunt {
 namespace {
 
 constexpr double kLeastMaxDrop = 1e-5;  // which already takes 300,000 examples
+constexpr double kFirstShare = 0.8;     // of delta, for the budget that runs where there are several
+
+// Of the delta of a plan, before tries are counted.
+double budget_share(const CalibrationPlan& plan, double max_drop) {
+  if (plan.max_drops.size() == 1) return 1;
+  if (max_drop == plan.max_drops.front()) return kFirstShare;
+  return (1 - kFirstShare) / static_cast<double>(plan.max_drops.size() - 1);
+}
+
+RiskLoss loss_of(const CalibrationPlan& plan, const ExitTrace& trace) {
+  return plan.loss.value_or(default_loss(trace.info.problem));
+}
 
 // A plan for these rows, with its open questions answered by the model.
 struct Settled {
@@ -26,12 +38,15 @@ struct Settled {
   const CalibrationPlan& plan;
   Grouping grouping;
   RiskLoss loss = {};
-  RiskMethod method = {};
-  double delta = 0;  // of one budget's test
+  std::vector<RiskMethod> methods = {};  // to choose from
+  RiskMethod method = {};                // of the tests
+  double delta = 0;                      // of all budgets
   ValueRange range = {};
   bool requests = false;  // repeats count
 
-  [[nodiscard]] RiskTest test(double max_drop) const { return {loss, method, max_drop, delta}; }
+  [[nodiscard]] RiskTest test(double max_drop) const {
+    return {loss, method, max_drop, delta * budget_share(plan, max_drop)};
+  }
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
   // What the test of a part needs besides the losses of its rows.
   [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const;
@@ -56,15 +71,20 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   if (!(plan.delta > 0 && plan.delta < 1))
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
   Settled settled{data, plan, Grouping(plan.group, data)};
-  settled.loss = plan.loss.value_or(default_loss(data.fit.info.problem));
+  settled.loss = loss_of(plan, data.fit);
   settled.requests = plan.unit == CertifiedUnit::requests && most_repeats(data) > 1;
-  const bool zero_one = settled.loss == RiskLoss::disagreement && !settled.requests;
-  settled.method = plan.method.value_or(zero_one ? RiskMethod::ltt_binomial : RiskMethod::wsr);
-  if (settled.method == RiskMethod::ltt_binomial && !zero_one)
+  const bool counts = settled.loss != RiskLoss::abs_diff && !settled.requests;
+  if (plan.method) {
+    settled.methods = {*plan.method};
+  } else {
+    if (counts) settled.methods.push_back(RiskMethod::ltt_binomial);
+    if (!counts || settled.loss == RiskLoss::zero_one_drop) settled.methods.push_back(RiskMethod::wsr);
+  }
+  settled.method = settled.methods.front();
+  if (settled.method == RiskMethod::ltt_binomial && !counts)
     refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
                        name_of(settled.loss), settled.requests ? " over repeated requests" : ""));
-  settled.delta = plan.delta / static_cast<double>(plan.max_drops.size());
-  if (plan.tries > 0) settled.delta *= share_of_try(plan.tries);
+  settled.delta = plan.tries > 0 ? plan.delta * share_of_try(plan.tries) : plan.delta;
   settled.range = range_or_observed(plan.range, data.fit);
   return settled;
 }
@@ -116,33 +136,52 @@ struct Choice {
   std::vector<FamilyTrial> trials;
 };
 
-// The family that should be cheapest once certified, estimated on the fit part as if its losses were those to come.
-Choice choose_family(const Settled& settled, const FamilyScope& scope, LossMeter& fit, int64_t certify_rows) {
-  const CalibrationPlan& plan = settled.plan;
+// How far a family is expected to go by the method that is set, as if the losses of the fit part were those to come.
+FamilyTrial expected(const Settled& settled, const std::vector<Candidate>& candidates, LossMeter& fit,
+                     int64_t certify_rows) {
   const Sample sample = settled.sample(settled.data.fit, settled.data.fit_rows);
+  FamilyTrial trial{.method = settled.method, .cost_fraction = 0};
+  const std::vector<double>& max_drops = settled.plan.max_drops;
+  for (const double max_drop : max_drops) {
+    const auto passes = [&](const PolicySpec& policy) {
+      return would_pass(settled.test(max_drop), fit.measure(policy).losses, certify_rows, sample);
+    };
+    size_t last = 0;
+    if (!passes(candidates.front().policy)) trial.cost_fraction = INFINITY;
+    while (last + 1 < candidates.size() && passes(candidates[last + 1].policy)) ++last;
+    trial.cost_fraction += candidates[last].cost_fraction / static_cast<double>(max_drops.size());
+    trial.expected.push_back(candidates[last].policy);
+  }
+  return trial;
+}
+
+// The family and the method that should be cheapest once certified, by the fit part alone; the method becomes that of
+// the tests.
+Choice choose_family(Settled& settled, const FamilyScope& scope, LossMeter& fit, int64_t certify_rows) {
+  const CalibrationPlan& plan = settled.plan;
   const std::vector<std::string> families =
       plan.families.empty() ? families_for(scope.sites, Families::usual) : plan.families;
+  // So much cheaper has another family to be than those before it: the least of several estimates from few rows is too
+  // low, and the rules are in the order of how well they do.
+  const double margin = 1 + 1 / std::sqrt(static_cast<double>(settled.data.fit.rows));
   Choice choice;
   for (const std::string& family : families) {
     std::vector<Candidate> candidates = order_candidates(family, scope, fit);
-    FamilyTrial trial{.family = family, .cost_fraction = 0};
-    for (const double max_drop : plan.max_drops) {
-      const auto passes = [&](const PolicySpec& policy) {
-        return would_pass(settled.test(max_drop), fit.measure(policy).losses, certify_rows, sample);
-      };
-      size_t last = 0;
-      if (!passes(candidates.front().policy)) trial.cost_fraction = INFINITY;
-      while (last + 1 < candidates.size() && passes(candidates[last + 1].policy)) ++last;
-      trial.cost_fraction += candidates[last].cost_fraction / static_cast<double>(plan.max_drops.size());
-      trial.expected.push_back(candidates[last].policy);
+    FamilyTrial trial{.cost_fraction = INFINITY};
+    for (const RiskMethod method : settled.methods) {
+      settled.method = method;
+      FamilyTrial one = expected(settled, candidates, fit, certify_rows);
+      if (trial.expected.empty() || one.cost_fraction < trial.cost_fraction) trial = std::move(one);
     }
-    if (choice.trials.empty() || trial.cost_fraction < choice.trials.front().cost_fraction) {
+    trial.family = family;
+    if (choice.trials.empty() || trial.cost_fraction * margin < choice.trials.front().cost_fraction) {
       choice.candidates = std::move(candidates);
       choice.trials.insert(choice.trials.begin(), std::move(trial));
     } else {
       choice.trials.push_back(std::move(trial));
     }
   }
+  settled.method = choice.trials.front().method;
   return choice;
 }
 
@@ -246,6 +285,7 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   const LossMeter::Measured tested = parts.certify.measure(outcome.policy);
   const Tally counted = tally(tested.losses, parts.data.certify_rows);
   outcome.losses = counted.lost(parts.settled.requests);
+  if (test.method == RiskMethod::ltt_binomial) outcome.losses = lost_sum(tested.losses);
   outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
   outcome.certify = outcome.report = counted.rates();
   std::vector<double> fresh;
@@ -323,8 +363,18 @@ OrderedJson interval_json(const std::optional<LossInterval>& interval) {
 
 }  // namespace
 
+SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report) {
+  SplitShares shares = report.value_or(distinct_rows(trace) >= kRowsToReport) ? SplitShares{} : kNoReport;
+  const double max_drop = plan.max_drops.empty() ? 0 : plan.max_drops.front();
+  const bool valid = max_drop > 0 && max_drop < 1 && plan.delta > 0 && plan.delta < 1;  // else it is refused later
+  if (!valid || loss_of(plan, trace) == RiskLoss::abs_diff) return shares;
+  shares.max_drop = max_drop;
+  shares.delta = plan.delta * budget_share(plan, max_drop) * share_of_try(1);
+  return shares;
+}
+
 std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows, const CalibrationPlan& plan) {
-  const Settled settled = settle(data, plan);
+  Settled settled = settle(data, plan);
   LossMeter fit = settled.meter(data.fit);
   return choose_family(settled, scope_of(settled), fit, certify_rows).trials;
 }
@@ -344,7 +394,7 @@ void require_enough_rows(const CalibrationData& data, const CalibrationPlan& pla
 }
 
 Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) {
-  const Settled settled = settle(data, plan);
+  Settled settled = settle(data, plan);
   Parts parts(settled);
   if (!plan.or_full_depth) refuse_too_few(settled, parts.sample);
   const FamilyScope scope = scope_of(settled);

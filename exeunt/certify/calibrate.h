@@ -28,7 +28,8 @@ struct CalibrationPlan {
   std::vector<double> max_drops = {0.01};  // largest mean loss, increasing; the first becomes the default policy
   double delta = 0.05;                     // 1 - confidence, shared by all budgets and tries
   std::optional<RiskLoss> loss = {};       // default: disagreement, or abs_diff for regression
-  std::optional<RiskMethod> method = {};   // default: the exact binomial for disagreement, wsr for the others
+  // default: the exact binomial for disagreement, the better of it and wsr for zero_one_drop, else wsr
+  std::optional<RiskMethod> method = {};
   std::vector<std::string> families = {};  // rules to choose from; empty = those that suit the model
   std::vector<int> exits = {};             // layers; empty = all exits
   ValueRange range = {};                   // of regression labels
@@ -81,6 +82,7 @@ struct DropOutcome {
 
 struct FamilyTrial {
   std::string family;
+  RiskMethod method = {};                 // that lets it run fewest layers
   double cost_fraction = 1;               // expected after certification, mean over the budgets
   std::vector<PolicySpec> expected = {};  // the setting for each budget
 };
@@ -91,6 +93,11 @@ struct Calibration {
   std::vector<FamilyTrial> trials;   // the first is the one chosen
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever more aggressive
 };
+
+inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certify more layers away
+// How the rows of a trace are divided for a plan, by their number alone. `report`: whether some are kept that measure
+// the result; nothing: of kRowsToReport and more.
+[[nodiscard]] SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report);
 
 // The families that a plan tries, evaluated on the fit part alone, as if its losses were those of the `certify_rows` to
 // come: the one expected to be cheapest first; infinite cost if not even full depth would pass.

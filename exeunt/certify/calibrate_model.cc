@@ -319,7 +319,8 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   const std::vector<size_t> rows = keep_new_rows(measured, options, observer);
   require_policy_precision(measured.trace);
   const auto split = [&] {
-    return split_for_calibration(measured.trace, options.seed, options.report ? SplitShares{} : kNoReport);
+    return split_for_calibration(measured.trace, options.seed,
+                                 shares_for(measured.trace, options.plan, options.report));
   };
   CalibrationData parts = split();
   const std::vector<float> old_thresholds = measured.trace.info.logit_thresholds;
@@ -346,7 +347,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     done.calibration = calibrate(done.data, plan);
   }
 
-  const auto reported = [&](const CalibrationData& data) { return options.report ? data.report : data.certify; };
+  const auto reported = [](const CalibrationData& data) { return data.report.rows > 0 ? data.report : data.certify; };
   const ExitTrace full_depth = reported(parts), early = reported(done.data);
   done.scores.push_back(Scorer(full_depth, scorer_options(measured)).score(PolicySpec{}));
   if (engine) {
@@ -361,7 +362,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   Scorer scorer(early, scorer_options(measured));
   for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   report_losses(done, observer);
-  report_majority(done.data.report.rows > 0 ? done.data.report : done.data.certify, observer);
+  report_majority(reported(done.data), observer);
   report_rare_answers(done.calibration.entry, done.data.certify.info.labels, observer);
   return done;
 }
@@ -390,7 +391,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   grouped.group = certificate.group_by;
   plan.group = groups_of(grouped, measured);
   done.data = split_for_calibration(measured.trace, certificate.seed.value_or(options.seed),
-                                    options.report ? SplitShares{} : kNoReport);
+                                    shares_for(measured.trace, plan, options.report));
   if (certificate.fit.row_hashes.empty() || certificate.fit.row_hashes != rows_sha256(done.data.fit))
     observer.notice(
         "these are not the rows of the first certificate: those that chose the policy must not be among them");
@@ -399,7 +400,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   count_try(done.data, plan, observer, !options.run.precision.empty());
   done.calibration = calibrate(done.data, plan);
   keep_policy(lock, done.out, measured, done.calibration.entry);
-  Scorer scorer(options.report ? done.data.report : done.data.certify, scorer_options(measured));
+  Scorer scorer(done.data.report.rows > 0 ? done.data.report : done.data.certify, scorer_options(measured));
   done.scores.push_back(scorer.score(PolicySpec{}));
   for (const DropOutcome& outcome : done.calibration.outcomes) done.scores.push_back(scorer.score(outcome.policy));
   return done;

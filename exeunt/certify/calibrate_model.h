@@ -26,7 +26,7 @@ struct CalibrateOptions {
   ValueRange range = {};
   // multi_label: "fit" for the best on the fit part, or as parse_thresholds() takes them; empty = those it has.
   std::string thresholds = {};
-  bool report = true;  // keep rows that measure the result; else they help to certify
+  std::optional<bool> report = {};  // as shares_for() has it
   uint64_t seed = 42;
   std::string out = {};  // policy file; empty = the model's own
 };

@@ -39,7 +39,9 @@ Rule rule_family_named(std::string_view name) {
 
 Candidate measured(PolicySpec policy, LossMeter& fit) {
   const LossMeter::Measured result = fit.measure(policy);
-  return {std::move(policy), result.mean_loss(), result.cost_fraction};
+  const double risk = std::transform_reduce(result.losses.begin(), result.losses.end(), 0.0, std::plus<>(),
+                                            [](double loss) { return std::abs(loss); });
+  return {std::move(policy), risk / static_cast<double>(result.losses.size()), result.cost_fraction};
 }
 
 }  // namespace

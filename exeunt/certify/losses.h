@@ -51,7 +51,9 @@ class LossMeter {
 // aside for that.
 struct Candidate {
   PolicySpec policy;
-  double risk = 0;  // mean loss on the fit part
+  // Mean loss on the fit part, where answers that are gained count as lost ones: by luck with a few of them, a bold
+  // setting would take the place of every safer one.
+  double risk = 0;
   double cost_fraction = 1;
 };
 

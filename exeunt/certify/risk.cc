@@ -105,7 +105,7 @@ double p_value_of(const RiskTest& test, const std::vector<double>& losses) {
   const double max_drop = to_unit(test.max_drop, range);
   switch (test.method) {
     case RiskMethod::ltt_binomial:
-      return binomial_p_value(std::llround(sum_of(losses)), rows, max_drop);
+      return binomial_p_value(std::llround(lost_sum(losses)), rows, test.max_drop);
     case RiskMethod::ltt_hb:
       return hoeffding_bentkus_p_value(sum_of(unit_losses(losses, range)) / static_cast<double>(rows), rows, max_drop);
     default:
@@ -145,10 +145,13 @@ std::vector<double> repeated(const std::vector<double>& losses, int64_t rows) {
 bool would_pass_alone(const RiskTest& test, const std::vector<double>& losses, int64_t rows) {
   if (losses.empty() || rows == 0) return false;
   const LossRange range = range_of(test.loss);
-  const double sum = sum_of(losses) / static_cast<double>(losses.size()) * static_cast<double>(rows);
-  if (test.method == RiskMethod::crc) return (sum + range.high) / (static_cast<double>(rows) + 1) <= test.max_drop;
-  if (test.method == RiskMethod::ltt_binomial)
-    return binomial_p_value(static_cast<int64_t>(std::ceil(sum)), rows, test.max_drop) <= test.delta;
+  const double scale = static_cast<double>(rows) / static_cast<double>(losses.size());
+  if (test.method == RiskMethod::crc)
+    return (scale * sum_of(losses) + range.high) / (static_cast<double>(rows) + 1) <= test.max_drop;
+  if (test.method == RiskMethod::ltt_binomial) {
+    const auto lost = static_cast<int64_t>(std::ceil(scale * lost_sum(losses)));
+    return binomial_p_value(lost, rows, test.max_drop) <= test.delta;
+  }
   return passes(test, repeated(losses, rows));
 }
 
@@ -184,6 +187,11 @@ double log_beta(double a, double b) {
 }
 
 }  // namespace
+
+double lost_sum(const std::vector<double>& losses) {
+  return std::transform_reduce(losses.begin(), losses.end(), 0.0, std::plus<>(),
+                               [](double loss) { return std::max(loss, 0.0); });
+}
 
 double binomial_p_value(int64_t losses, int64_t rows, double max_drop) {
   check_share(max_drop);
@@ -259,6 +267,12 @@ int64_t rows_needed(double max_drop, double delta, int64_t losses) {
   check_share(delta);
   return first_passing(losses, int64_t{1} << 52,
                        [&](int64_t rows) { return binomial_cdf(losses, rows, max_drop) <= delta; });
+}
+
+int64_t critical_rows(int64_t rows, int64_t most, double max_drop, double delta) {
+  const int64_t allowed = losses_allowed(rows, max_drop, delta);
+  const int64_t next = rows_needed(max_drop, delta, allowed + 1);
+  return next <= most || allowed < 0 ? std::min(next, most) : rows_needed(max_drop, delta, allowed);
 }
 
 double share_of_try(int k) {

@@ -16,6 +16,8 @@
 
 namespace exeunt {
 
+// Answers lost, whatever was gained.
+[[nodiscard]] double lost_sum(const std::vector<double>& losses);
 // Losses of 0 and 1: the exact binomial tail.
 [[nodiscard]] double binomial_p_value(int64_t losses, int64_t rows, double max_drop);
 // The largest mean not refuted at level delta (one-sided Clopper-Pearson).
@@ -33,6 +35,10 @@ namespace exeunt {
 [[nodiscard]] int64_t rows_needed(double max_drop, double delta, int64_t losses = 0);
 // The most losses among `rows` that still certify; -1: not even zero would.
 [[nodiscard]] int64_t losses_allowed(int64_t rows, double max_drop, double delta);
+
+// A number of rows near `rows` none of which is in vain: the least up to `most` at which one more loss is allowed than
+// with `rows`, else the least at which as many are.
+[[nodiscard]] int64_t critical_rows(int64_t rows, int64_t most, double max_drop, double delta);
 
 // The share of delta for the kth use (from 1) of the same rows to certify something: nine tenths for the first, a tenth
 // for all others, so that whoever tries again and keeps the best result stays within delta.
@@ -66,6 +72,7 @@ struct LossRange {
 };
 [[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
 
+// ltt_binomial counts lost answers alone. For zero_one_drop, where others are gained, that bounds the mean loss, too.
 struct RiskTest {
   RiskLoss loss = RiskLoss::disagreement;
   RiskMethod method = RiskMethod::ltt_binomial;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/certify/risk.h"
 #include "exeunt/data/learned_rows.h"
 
 namespace exeunt {
@@ -39,6 +40,8 @@ PartRows take(const PartRows& texts, std::span<const size_t> places) {
   return part;
 }
 
+// One part in so many of the rows that choose or report may go to those that certify.
+constexpr size_t kSparedFit = 6, kSparedReport = 2;
 constexpr size_t kLengths = 4;
 
 // The shortest texts of each quarter; fewer where many texts have one length.
@@ -64,6 +67,10 @@ std::vector<Overlap> overlaps(std::span<ExitTrace* const> traces) {
 
 }  // namespace
 
+size_t distinct_rows(const ExitTrace& trace) {
+  return distinct_texts(trace).row.size();
+}
+
 CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares) {
   const double reported = 1 - shares.fit - shares.certify;
   check(shares.fit > 0 && shares.certify > 0 && reported > -1e-9, "the shares make one at most");
@@ -80,8 +87,14 @@ CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, Spl
   const auto share = [&](double part) {
     return std::max<size_t>(1, static_cast<size_t>(part * static_cast<double>(count)));
   };
-  const size_t fit = share(shares.fit);
-  const size_t certify = kept == 0 ? count - fit : std::min(share(shares.certify), count - fit - kept);
+  size_t fit = share(shares.fit);
+  size_t certify = kept == 0 ? count - fit : std::min(share(shares.certify), count - fit - kept);
+  if (shares.max_drop > 0) {
+    const size_t spare = kept == 0 ? fit / kSparedFit : (count - fit - certify) / kSparedReport;
+    certify = static_cast<size_t>(critical_rows(static_cast<int64_t>(certify), static_cast<int64_t>(certify + spare),
+                                                shares.max_drop, shares.delta));
+    if (kept == 0) fit = count - certify;
+  }
   const std::span<const size_t> all(places);
   CalibrationData data;
   data.seed = seed;

@@ -28,9 +28,12 @@ struct CalibrationData {
 
 struct SplitShares {
   double fit = 0.2, certify = 0.6;  // the rest reports
+  // Of the binomial test to come: about its share certifies, a number of rows none of which is in vain. 0: not known.
+  double max_drop = 0, delta = 0;
 };
 inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 
+[[nodiscard]] size_t distinct_rows(const ExitTrace& trace);
 // The distinct texts of a trace (by its row hashes; else every row), drawn at random by `seed` into three parts, at
 // least one row each; two parts where the shares leave nothing to report. Of equal texts only the first row is kept.
 [[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});

@@ -35,7 +35,7 @@ Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   Terms terms{.goal = goal, .test = {}, .certify = false};
   RiskTest& test = terms.test;
   test.loss = goal.loss.value_or(default_loss(runs[0].trace->info.problem));
-  test.method = test.loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+  test.method = test.loss == RiskLoss::abs_diff ? RiskMethod::wsr : RiskMethod::ltt_binomial;
   test.max_drop = goal.max_drop.value_or(0.01);
   test.delta = delta_of(goal.confidence) * share_of_try(1);
   return terms;
@@ -55,10 +55,14 @@ int64_t rows_for(const RiskTest& test) {
 
 // `texts` has the row hashes of all runs: another tokenizer may see other ones as equal, and runs are compared row
 // by row.
-CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_t seed, bool certify) {
+CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_t seed, const Terms& terms) {
   ExitTrace rows = trace;
   rows.row_hash = texts.row_hash;
-  if (certify) return split_for_calibration(rows, seed);
+  if (terms.certify) {
+    const CalibrationPlan plan{
+        .max_drops = {terms.test.max_drop}, .delta = delta_of(terms.goal.confidence), .loss = terms.test.loss};
+    return split_for_calibration(rows, seed, shares_for(rows, plan, true));
+  }
   CalibrationData data = split_for_calibration(rows, seed, {.fit = 0.25, .certify = 0.25});
   data.fit = join_rows(data.fit, data.certify, "trace");
   data.certify = {};
@@ -369,7 +373,7 @@ class Contest {
  public:
   Contest(std::span<const RunOnTrial> runs, const Terms& terms, uint64_t seed) : terms_(terms) {
     for (size_t i = 0; i < runs.size(); ++i)
-      trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, *runs[0].trace, seed, terms.certify));
+      trials_.emplace_back(i, runs[i], terms, parts_of(*runs[i].trace, *runs[0].trace, seed, terms));
     double choose = 0, fresh = 0;
     for (Trial& trial : trials_) {
       choose = std::max(choose, trial.choose().cost(PolicySpec{}));

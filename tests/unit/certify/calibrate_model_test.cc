@@ -95,7 +95,8 @@ TEST(CalibrateModel, CertifiesInt8AgainstFp32ByDefault) {
   MeasureOptions again = model.options();
   again.fp32_answers = true;
   const ExitTrace trace = measure(again, quiet()).trace;
-  const CalibrationData parts = split_for_calibration(trace, *runs.certificate->seed);
+  const CalibrationData parts =
+      split_for_calibration(trace, *runs.certificate->seed, shares_for(trace, model.calibrate().plan, std::nullopt));
   EXPECT_EQ(rows_sha256(parts.certify), runs.certificate->certify.row_hashes);
   const std::vector<double> losses = LossMeter(parts.certify, RiskLoss::disagreement, {}).measure(runs.policy).losses;
   EXPECT_EQ(std::accumulate(losses.begin(), losses.end(), 0.0), runs.certificate->losses);
@@ -312,6 +313,7 @@ TEST(CalibrateModel, FitsThresholdsOnTheFitPartAndCertifiesWithThem) {
   const std::string before = read_policy_file(model.folder / "policy.json").weights;
   CalibrateOptions options = model.calibrate();
   options.thresholds = "fit";
+  options.report = true;
   Heard heard;
   const Calibrated done = calibrate_model(options, heard.observer);
   ASSERT_EQ(done.logit_thresholds.size(), 2U);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of each rule that calibration tries.
+#include <algorithm>
+#include <numeric>
 #include <set>
 
 #include <fmt/format.h>
@@ -34,6 +36,25 @@ TEST(Candidates, AreOrderedFromFullDepthToMostAggressive) {
     }
     EXPECT_LT(candidates.back().cost_fraction, 0.5) << family;
   }
+}
+
+// Of 4 texts that leave early, all gain an answer or as many lose one as gain one: by mean losses, the bolder setting
+// would take the place of the other.
+TEST(Candidates, AreComparedByChangedAnswersWhereSomeAreGained) {
+  const ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  const std::vector<size_t> rows = [&] {
+    std::vector<size_t> few(150);
+    std::iota(few.begin(), few.end(), size_t{0});
+    return few;
+  }();
+  const ExitTrace few = select_rows(trace, rows);
+  LossMeter fit(few, RiskLoss::zero_one_drop, {});
+  for (const Candidate& one : order_candidates("entropy", {few.sites(), {}, {}, 0}, fit)) {
+    const std::vector<double> losses = fit.measure(one.policy).losses;
+    const auto changed = std::count_if(losses.begin(), losses.end(), [](double loss) { return loss != 0; });
+    EXPECT_EQ(one.risk, static_cast<double>(changed) / 150) << str(one.policy);
+  }
+  EXPECT_GT(order_candidates("entropy", {few.sites(), {}, {}, 0}, fit).size(), 10U);
 }
 
 // The digits of a number that count: 3 of "0.0125", 4 of "8.751e-05".

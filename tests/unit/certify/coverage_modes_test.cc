@@ -62,8 +62,10 @@ TEST(CoverageOfModes, SeveralMaxDropsShareDelta) {
           return false;
         });
   };
-  EXPECT_LE(cover_with("four budgets at delta / 4", kMadeDelta).violations, allowed_of(kMadeDelta, kDraws));
-  EXPECT_GT(cover_with("four budgets at delta", 4 * kMadeDelta).violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_LE(cover_with("four budgets, each at its share of delta", kMadeDelta).violations,
+            allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(cover_with("four budgets at the shares of 4 delta", 4 * kMadeDelta).violations,
+            allowed_of(kMadeDelta, kDraws));
 }
 
 // Whoever splits the same rows again and again and keeps the fastest certified policy.

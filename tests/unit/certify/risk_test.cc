@@ -92,6 +92,32 @@ TEST(Risk, AllowedLossesMatchPublishedFigures) {
   EXPECT_EQ(losses_allowed(100, 0.01, 0.05), -1);
 }
 
+// 2 % at 0.9 * 5 % takes 154, 242 and 320 rows for 0, 1 and 2 losses.
+TEST(Risk, CriticalRowsAllowOneMoreLossOrSpareRows) {
+  const auto critical = [](int64_t rows, int64_t most) { return critical_rows(rows, most, 0.02, 0.045); };
+  EXPECT_EQ(critical(240, 250), 242);
+  EXPECT_EQ(critical(300, 350), 320);
+  EXPECT_EQ(critical(300, 310), 242) << "two losses are out of reach";
+  EXPECT_EQ(critical(242, 250), 242);
+  EXPECT_EQ(critical(100, 160), 154);
+  EXPECT_EQ(critical(100, 120), 120) << "nothing certifies; no row is given away";
+}
+
+// Lost answers alone bound what is lost less what is gained.
+TEST(Risk, BinomialOfADropCountsLostAnswers) {
+  const RiskTest test{RiskLoss::zero_one_drop, RiskMethod::ltt_binomial, 0.02, 0.045};
+  std::vector<double> losses(242, 0.0);
+  const auto passes = [&] { return certify_sequence(test, 1, [&](size_t) { return losses; }).setting.has_value(); };
+  losses[0] = 1;
+  EXPECT_TRUE(passes());
+  losses[1] = 1;
+  EXPECT_FALSE(passes());
+  losses[2] = losses[3] = -1;
+  EXPECT_FALSE(passes()) << "gained answers do not make up for lost ones";
+  EXPECT_FALSE(would_pass(test, losses, 242));
+  EXPECT_TRUE(would_pass(test, losses, 10000)) << "0.8 % of them are lost";
+}
+
 TEST(Risk, FixedSequenceReturnsTheLastBeforeTheFirstFailure) {
   const auto chosen = [](std::vector<double> p) {
     return fixed_sequence(p.size(), 0.05, [&](size_t i) { return p[i]; });

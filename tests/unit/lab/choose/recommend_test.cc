@@ -106,7 +106,8 @@ TEST(Recommend, ReportsOnRowsNotUsedForSelection) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   for (const Goal& goal : {Goal{.speedup = 2.5}, Goal{.max_drop = 0.02}}) {
     const Recommendation before = recommend_one(trace, goal);
-    const SplitShares shares = goal.max_drop ? SplitShares{} : SplitShares{.fit = 0.25, .certify = 0.25};
+    const SplitShares shares = goal.max_drop ? shares_for(trace, {.max_drops = {*goal.max_drop}}, true)
+                                             : SplitShares{.fit = 0.25, .certify = 0.25};
     const ExitTrace part = split_for_calibration(trace, 42, shares).report;
     const std::set<int64_t> reporting(part.index.begin(), part.index.end());
     EXPECT_EQ(reporting.size(), before.report_rows);
@@ -257,12 +258,12 @@ TEST(Recommend, CertifiesDropLikeCalibrate) {
   const Recommendation what = recommend_one(trace, goal);
   ASSERT_TRUE(what.met);
   ASSERT_TRUE(what.certified);
-  EXPECT_EQ(what.certify_rows, 3000U);
+  EXPECT_EQ(what.certify_rows, 3049U);
   CalibrationPlan plan;
   plan.families = {what.best().family};
   plan.exits = what.best().policy.exits;
   plan.tries = 1;
-  const Calibration own = calibrate(split_for_calibration(trace, 42), plan);
+  const Calibration own = calibrate(split_for_calibration(trace, 42, shares_for(trace, plan, {})), plan);
   EXPECT_EQ(own.outcomes.front().policy, what.best().policy);
   EXPECT_LT(what.best().loss_bounds.low, what.best().loss_bounds.high);
   for (size_t i = 1; i < what.options.size(); ++i)
@@ -311,7 +312,7 @@ TEST(Recommend, CountsTheOneCertificateItTries) {
   const RunOnTrial run = trial_of(trace);
   int asked = 0;
   const auto fourth = [&](const CalibrationData& data, CalibrationPlan& plan) {
-    EXPECT_EQ(data.certify.rows, 3000U);
+    EXPECT_EQ(data.certify.rows, 3049U);
     plan.tries = 4;
     ++asked;
   };
