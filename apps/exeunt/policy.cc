@@ -110,6 +110,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   policy.exits = layer_list(flags.exits, "--exits");
   const ExitSites sites = exit_sites(model.exits());
   (void)bind(policy, sites);  // throws if it does not fit
+  if (const std::string why = never_early(policy, sites.layers.size()); !why.empty()) notice(common, why);
 
   PolicyEntry entry{.engine = engine, .numerics = kNumerics, .precision = precision};
   entry.exits = policy.exits.empty() ? sites.layers : policy.exits;

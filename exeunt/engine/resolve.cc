@@ -210,6 +210,8 @@ Resolved resolve(const Checkpoint& model, const RunRequest& request) {
   out.max_length = run.max_length = max_length_of(model, entry, request.max_length);
   if (entry && entry->certificate) run.tokenizer = tokenizer_sha256(model.folder());
   static_cast<ResolvedPolicy&>(out) = decide(source, entry, run, request, model.native_policy());
+  if (std::string notice = never_early(out.policy, model.exits().sites.size()); !notice.empty())
+    out.notices.push_back(std::move(notice));
   return out;
 }
 

@@ -105,6 +105,15 @@ void check_spec(const PolicySpec& spec) {
   if (const auto why = info.conflict(spec.params.data()); !why.empty()) refuse(spec, why);
 }
 
+std::string never_early(const PolicySpec& spec, size_t model_exits) {
+  const RuleInfo& info = info_of(spec.rule);
+  const size_t exits = spec.exits.empty() ? model_exits : spec.exits.size();
+  const int first = info.first_exit(spec.params.data());
+  if (info.sole_layer(spec.params.data()) != kEveryExit || static_cast<size_t>(first) + 1 < exits) return {};
+  return fmt::format("policy {}: no text can leave early: that takes more than {} exits, and {} are evaluated",
+                     str(spec), first + 1, exits);
+}
+
 int rule_state(const RuleInfo& rule, const float* params, int exits) {
   const int floats = rule.state_floats(params, exits);
   check(floats >= 0 && floats <= max_rule_state(exits), "a rule's state is at most max_rule_state()");

@@ -51,6 +51,9 @@ struct Policy {
 // Binds a policy to a model's exits, or throws Error (usage) saying why they do not fit.
 [[nodiscard]] Policy bind(const PolicySpec& spec, const ExitSites& sites);
 
+// Why a rule that decides text by text saves nothing on a model of so many exits; empty if texts can leave early.
+[[nodiscard]] std::string never_early(const PolicySpec& spec, size_t model_exits);
+
 // The most state of any policy of a model: its rule's, and the probabilities of the exit before.
 [[nodiscard]] constexpr int max_state_floats(int exits, int classes) {
   return max_rule_state(exits) + memory_floats(classes);

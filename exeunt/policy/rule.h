@@ -131,6 +131,8 @@ struct RuleDefaults {
   static int state_floats(const float*, int) noexcept { return 0; }
   // The only layer that can answer with these parameters: kLastExit, a layer from 0, or kEveryExit.
   static int sole_layer(const float*) noexcept { return kEveryExit; }
+  // The first of the evaluated exits, from 0, at which a text may leave: at the earliest.
+  static int first_exit(const float*) noexcept { return 0; }
   // Settings that calibration may choose from; none = it cannot calibrate this rule.
   static std::vector<Params> candidates(const Scope&) { return {}; }
   // Does another rule rank texts the same way with this many classes? Then it is enough to try one of them.

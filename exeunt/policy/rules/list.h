@@ -42,6 +42,7 @@ struct RuleInfo {
   bool usual;
   int (*state_floats)(const float* params, int exits);
   int (*sole_layer)(const float* params);
+  int (*first_exit)(const float* params);
   std::vector<Params> (*candidates)(const Scope& scope);
   bool (*repeats_another)(int classes);
   void (*settle)(float* params, const ModelTraits& traits);
@@ -62,7 +63,8 @@ template <class... R>
 constexpr std::array<RuleInfo, sizeof...(R)> infos(RuleList<R...>) {
   static_assert(((R::kParams.size() <= kMaxParams) && ...));
   return {RuleInfo{R::kName, R::kParams, R::kPerExit, R::kReadsShift, R::kMeasure, R::kUsual, &R::state_floats,
-                   &R::sole_layer, &R::candidates, &R::repeats_another, &R::settle, &R::conflict, &R::misfit}...};
+                   &R::sole_layer, &R::first_exit, &R::candidates, &R::repeats_another, &R::settle, &R::conflict,
+                   &R::misfit}...};
 }
 
 }  // namespace detail

@@ -19,6 +19,7 @@ struct PatienceRule : RuleDefaults {
 
   static int state_floats(const float*, int) noexcept { return 3; }  // run, begun, label or value before
   static int sole_layer(const float* params) noexcept { return params[0] == 0 ? kLastExit : kEveryExit; }
+  static int first_exit(const float* params) noexcept { return static_cast<int>(params[0]); }
   static std::string_view misfit(const float* params, const ModelTraits& traits) noexcept {
     const bool tolerant = params[1] != kNoTolerance;
     if (params[0] == 0 || tolerant == (traits.problem == Problem::regression)) return {};

@@ -53,6 +53,7 @@ struct BelowInARowRule : RuleDefaults {
   static constexpr std::span<const ParamInfo> kParams = kList;
 
   static int state_floats(const float*, int) noexcept { return 1; }  // run
+  static int first_exit(const float* params) noexcept { return static_cast<int>(params[1]) - 1; }
 
   EXEUNT_HOST_DEVICE static bool leave(const RuleArgs& args, const Evidence& e, float* state) noexcept {
     state[0] = e.*field < args.params[0] ? state[0] + 1 : 0;

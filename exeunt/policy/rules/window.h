@@ -31,6 +31,7 @@ struct WindowRule : RuleDefaults {
   static int state_floats(const float* params, int exits) noexcept {
     return 2 + (params[1] < static_cast<float>(exits) ? static_cast<int>(params[1]) : exits);
   }
+  static int first_exit(const float* params) noexcept { return params[0] > 0 ? 0 : static_cast<int>(params[1]) - 1; }
   static std::string_view conflict(const float* params) noexcept {
     const bool ranged = params[4] != kNoRange;
     if (static_cast<int>(params[2]) == bias_3 && !ranged) return "bias_3 needs range=";

@@ -53,6 +53,14 @@ struct CertifiedFolder {
   PolicyFile file = {};
 };
 
+TEST(Resolve, NoticesPolicyThatNeverLeavesEarly) {
+  const Checkpoint model = Checkpoint::open(kImported);
+  EXPECT_THAT(resolve(model, {.policy = "patience:99"}).notices, ElementsAre(HasSubstr("no text can leave early")));
+  EXPECT_THAT(resolve(model, {.policy = "patience:1"}).notices, IsEmpty());
+  EXPECT_THAT(resolve(model, {.policy = "patience:1", .exits = {1, 3}}).notices,
+              ElementsAre(HasSubstr("more than 2 exits, and 2 are")));
+}
+
 TEST(Resolve, RunsModelPolicyUnderItsCertificate) {
   const CertifiedFolder folder;
   const Resolved what = folder.run();

@@ -51,6 +51,21 @@ TEST(Policy, PatienceAndWindowsCountEvaluatedExits) {
   EXPECT_EQ(walk(bind(spec, sites_for(logits)), logits), 4);
 }
 
+TEST(Policy, NeverEarlyNamesRulesThatWaitTooLong) {
+  const auto waits = [](const char* text, size_t exits) { return never_early(parse_policy(text), exits); };
+  EXPECT_EQ(waits("patience:99", 3),
+            "policy patience:99: no text can leave early: that takes more than 100 exits, and 3 are evaluated");
+  for (const char* text : {"patience:3", "pcee:0.1,4", "divergence:0.1,4", "window:0,4,bias_1"}) {
+    EXPECT_THAT(waits(text, 4), HasSubstr("more than 4 exits, and 4 are")) << text;
+    EXPECT_EQ(waits(text, 5), "") << text;
+  }
+  for (const char* text : {"full", "layer:12", "patience:0", "entropy:0.1", "window:0.1,40,bias_1"})
+    EXPECT_EQ(waits(text, 3), "") << text;
+  PolicySpec few = parse_policy("patience:1");
+  few.exits = {6, 12};
+  EXPECT_THAT(never_early(few, 4), HasSubstr("more than 2 exits, and 2 are"));
+}
+
 TEST(Policy, AFixedLayerNeedsNoOtherExit) {
   const Policy policy = bind(parse_policy("layer:6"), kBinary);
   ASSERT_EQ(policy.count, 1);
