@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -149,6 +150,7 @@ void GoldReader::finish_labels(Dataset& data, std::string_view where) const {
   say_joined(data, where, names);
   data.labels = names;
   if (exact_) return;
+  say_several(data, where, names);
   sort_labels(data.labels);
   const auto places = places_of(data.labels);
   for (size_t i = 0; i < data.examples.size(); ++i)
@@ -176,6 +178,28 @@ void GoldReader::say_joined(Dataset& data, std::string_view where, const std::ve
   data.notices.push_back(fmt::format("{}: read {}{}{}", where, fmt::join(examples, "; "),
                                      joined > kShown ? fmt::format(" … ({} labels in all)", joined) : "",
                                      exact_ ? "" : "; name all with --labels if they are different"));
+}
+
+// Labels like "a, b" that are made of fewer names than there are labels: probably rows with several labels.
+void GoldReader::say_several(Dataset& data, std::string_view where, const std::vector<std::string>& names) const {
+  constexpr int64_t kLeastShare = 10;  // one row in so many
+  for (const char separator : {'|', ',', ';'}) {
+    std::set<std::string> parts;
+    const std::string* joined = nullptr;
+    int64_t rows = 0;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::vector<std::string_view> words = split(names[i], separator);
+      for (const std::string_view word : words) parts.insert(label_key(word));
+      if (words.size() == 1) continue;
+      joined = &names[i];
+      for (const auto& [name, count] : labels_[i].spellings) rows += count;
+    }
+    if (parts.size() >= names.size() || rows * kLeastShare < static_cast<int64_t>(rows_.size())) continue;
+    data.notices.push_back(fmt::format(
+        "{}: {} with a label like {}, and {} labels made of {} names: if rows have several labels, {}--multi-label",
+        where, rows_text(rows), shown(*joined), names.size(), parts.size(),
+        separator == '|' ? "use " : "write them as a|b and use "));
+  }
 }
 
 std::vector<std::string> split_labels(std::string_view text) {

@@ -48,6 +48,7 @@ class GoldReader {
   void finish_regression(Dataset& data) const;
   void finish_labels(Dataset& data, std::string_view where) const;
   void say_joined(Dataset& data, std::string_view where, const std::vector<std::string>& names) const;
+  void say_several(Dataset& data, std::string_view where, const std::vector<std::string>& names) const;
   [[nodiscard]] std::vector<std::string> names() const;
 
   std::optional<Problem> problem_;

@@ -44,6 +44,23 @@ TEST(GoldReader, NamesThreeMergedLabelsAndCountsTheOthers) {
                           "'six' … (4 labels in all); name all with --labels if they are different"));
 }
 
+TEST(GoldReader, NoticesLabelsThatLookLikeSeveral) {
+  const auto notices = [](std::string_view rows) { return labelled_csv("text,label\n" + std::string(rows)).notices; };
+  EXPECT_THAT(notices("1,\"a, b\"\n2,a\n3,B\n4,\"a, b\"\n"),
+              ElementsAre("f.csv: 2 rows with a label like 'a, b', and 3 labels made of 2 names: if rows have several "
+                          "labels, write them as a|b and use --multi-label"));
+  EXPECT_THAT(notices("1,a|b\n2,a\n3,b\n"),
+              ElementsAre("f.csv: 1 row with a label like 'a|b', and 3 labels made of 2 names: if rows have several "
+                          "labels, use --multi-label"));
+  EXPECT_THAT(notices("1,\"Boston, MA\"\n2,\"Austin, TX\"\n3,\"Dallas, TX\"\n"), IsEmpty()) << "5 parts";
+  std::string rare = "0,a;b\n";
+  for (int i = 0; i < 5; ++i) rare += "1,a\n2,b\n";
+  EXPECT_THAT(notices(rare), IsEmpty()) << "one row in eleven";
+  UserColumns columns;
+  columns.labels = {"a", "b", "a, b"};
+  EXPECT_THAT(labelled_csv("text,label\n1,\"a, b\"\n2,a\n3,b\n", columns).notices, IsEmpty()) << "named by the user";
+}
+
 TEST(GoldReader, KeepsMostFrequentSpelling) {
   EXPECT_THAT(labelled_csv("text,label\na,Ham\nb,ham\nc,ham\nd,x\n").labels, ElementsAre("ham", "x"));
   EXPECT_THAT(labelled_csv("text,label\na,ham\nb,ham\nc,Ham\nd,x\n").labels, ElementsAre("ham", "x"));
