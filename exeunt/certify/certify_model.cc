@@ -139,28 +139,13 @@ CertifiedChoice ModelCertifier::run(CalibrationPlan plan) const {
     out = certify_choice(steps, plan, observer_);
     out.trials = std::move(choice.trials);
   }
-  take_times(plan, out);
-  return out;
-}
-
-// Exits cost a little themselves. Full depth is in the tested sequence, so no other test is needed to take it instead.
-void ModelCertifier::take_times(CalibrationPlan plan, CertifiedChoice& out) const {
   std::vector<TimedRun> runs{{}, {.setting = out.setting}};
   for (const PolicyPoint& point : out.calibration.entry.points)
     runs.push_back({out.setting, out.calibration.entry.complete(point.policy), point.exit_rates});
   const std::vector<size_t> rows = places(fp32_.report.rows > 0 ? fp32_.report_rows : fp32_.certify_rows);
   out.times = texts_.times(runs, rows);
-  const auto saves = [&](size_t i) {
-    return out.calibration.outcomes[i].report_cost < kSavesLayers ||
-           out.times.milliseconds[i + 2] < out.times.milliseconds[1];
-  };
-  for (size_t i = 0; i < out.calibration.outcomes.size(); ++i) {
-    if (!out.times.steady || plan.transfer || saves(i)) return;
-  }
-  plan.exits = {fp32_.fit.info.layers.back()};
-  plan.or_full_depth = true;
-  out.calibration = calibrate(out.data, plan);
-  for (size_t i = 2; i < out.times.milliseconds.size(); ++i) out.times.milliseconds[i] = out.times.milliseconds[1];
+  drop_slow_exits(out, plan);
+  return out;
 }
 
 PrecisionChoice ModelCertifier::choose(const CalibrationPlan& calibration) const {
@@ -234,6 +219,17 @@ std::optional<Speedup> CertifiedChoice::speedup(size_t budget) const {
   if (!times.steady) return std::nullopt;
   const std::vector<double>& ms = times.milliseconds;
   return Speedup{.precision = ms[0] / ms[1], .exits = ms[1] / ms[budget + 2]};
+}
+
+void drop_slow_exits(CertifiedChoice& choice, CalibrationPlan plan) {
+  std::vector<double>& ms = choice.times.milliseconds;
+  if (!choice.times.steady || plan.transfer) return;
+  for (size_t i = 0; i < choice.calibration.outcomes.size(); ++i)
+    if (choice.calibration.outcomes[i].report_cost < kSavesLayers || ms[i + 2] < ms[1]) return;
+  plan.exits = {choice.data.fit.info.layers.back()};
+  plan.or_full_depth = true;
+  choice.calibration = calibrate(choice.data, plan);
+  std::fill(ms.begin() + 2, ms.end(), ms[1]);
 }
 
 PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPlan& plan) {

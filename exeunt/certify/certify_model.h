@@ -75,6 +75,10 @@ struct CertifiedChoice {
   [[nodiscard]] std::optional<Speedup> speedup(size_t budget = 0) const;
 };
 
+// Exits cost a little themselves: where by its times no policy of `choice` is faster than full depth, full depth is
+// taken instead. That is in the tested sequence, so no other test is needed.
+void drop_slow_exits(CertifiedChoice& choice, CalibrationPlan plan);
+
 // A setting whose full depth is tested, and the parts in it.
 struct CertifyStep {
   PrecisionSetting setting = {};
@@ -116,7 +120,6 @@ class ModelCertifier {
  private:
   [[nodiscard]] PrecisionChoice choose(const CalibrationPlan& calibration) const;
   [[nodiscard]] CalibrationData traced(const PrecisionSetting& setting, const ExitTrace& fit) const;
-  void take_times(CalibrationPlan plan, CertifiedChoice& out) const;
   [[nodiscard]] Exceptions kept_wider(Precision precision, double most) const;
   [[nodiscard]] std::vector<size_t> places(const PartRows& part) const;
 

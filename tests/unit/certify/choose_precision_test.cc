@@ -7,7 +7,9 @@
 #include "exeunt/base/parallel.h"
 #include "exeunt/certify/certify_model.h"
 #include "exeunt/certify/losses.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/certify/made_population.h"
 #include "tests/unit/policy/traces.h"
 
 namespace exeunt {
@@ -339,6 +341,38 @@ TEST_F(CoverageOfPrecisions, PrecisionChosenOnFitPartKeepsConfidence) {
       kPrecisionsTried, 100 * by_fit, 100 * by_test);
   EXPECT_LE(by_fit, allowed);
   EXPECT_GT(by_test, allowed) << "a population in which it matters";
+}
+
+// What is certified where exits save one layer of two for this share of the texts, with these times of full depth in
+// fp32, full depth in the chosen precision, and the exits.
+CertifiedChoice timed_choice(double share, const RunTimes& times) {
+  const MadePopulation population{.kinds = {{.share = share}, {.share = 1 - share, .changed = 0.5}}, .level = {0, 4}};
+  const CalibrationPlan plan{.max_drops = {0.02}, .families = {"entropy"}, .temperatures = false};
+  CertifiedChoice choice{.data = split_for_calibration(population.draw(3000, 1), 1), .times = times};
+  choice.calibration = calibrate(choice.data, plan);
+  EXPECT_NE(str(choice.calibration.entry.policy), "full");
+  EXPECT_NEAR(choice.calibration.outcomes.front().report_cost, 1 - share / 2, 0.02);
+  drop_slow_exits(choice, plan);
+  return choice;
+}
+
+TEST(DropSlowExits, TakesFullDepthWhereExitsAreSlower) {
+  const CertifiedChoice slower = timed_choice(0.05, {.milliseconds = {10, 4, 5}, .steady = true});
+  EXPECT_EQ(str(slower.calibration.entry.policy), "full");
+  ASSERT_TRUE(slower.calibration.entry.certificate) << "full depth is in the tested sequence";
+  EXPECT_EQ(slower.calibration.outcomes.front().report_cost, 1);
+  EXPECT_THAT(slower.times.milliseconds, testing::ElementsAre(10, 4, 4));
+  EXPECT_EQ(slower.speedup()->exits, 1);
+}
+
+TEST(DropSlowExits, KeepsExitsThatAreFasterOrSaveLayers) {
+  const auto kept = [](double share, const RunTimes& times) {
+    const CertifiedChoice choice = timed_choice(share, times);
+    return str(choice.calibration.entry.policy) != "full" && choice.times.milliseconds == times.milliseconds;
+  };
+  EXPECT_TRUE(kept(0.05, {.milliseconds = {10, 4, 3.9}, .steady = true}));
+  EXPECT_TRUE(kept(0.05, {.milliseconds = {10, 4, 5}, .steady = false})) << "too busy to tell";
+  EXPECT_TRUE(kept(0.5, {.milliseconds = {10, 4, 5}, .steady = true})) << "a quarter of the layers is saved";
 }
 
 }  // namespace
