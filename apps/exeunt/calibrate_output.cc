@@ -214,13 +214,6 @@ void print_promise(const Calibrated& done) {
 
 }  // namespace
 
-OrderedJson metrics_json(const std::vector<Score>& metrics) {
-  OrderedJson out = OrderedJson::object();
-  for (const Score& metric : metrics)
-    out[std::string(name_of(metric.metric))] = std::isfinite(metric.value) ? OrderedJson(metric.value) : nullptr;
-  return out;
-}
-
 void print_certified(const CertifiedChoice& done, const PolicyScore& full, const std::vector<PolicyScore>& early) {
   fmt::print("{}\npromise: {}\n", verdict_text(done), promise_of(done.calibration.entry));
   for (size_t i = 0; i < early.size(); ++i) fmt::print("{}\n", figures_text(done, i, full, early[i]));

@@ -7,9 +7,6 @@
 
 namespace exeunt::apps {
 
-// Scores by their names; null where one is no number.
-[[nodiscard]] OrderedJson metrics_json(const std::vector<Score>& metrics);
-
 // What was gained, what is promised, and how each budget's policy did on texts that chose nothing.
 void print_certified(const CertifiedChoice& done, const PolicyScore& full, const std::vector<PolicyScore>& early);
 // Null where it was not measured.

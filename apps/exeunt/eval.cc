@@ -15,7 +15,6 @@
 #include "exeunt/certify/split.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/model_policy.h"
-#include "exeunt/eval/sweep_table.h"
 
 namespace exeunt::apps {
 namespace {

@@ -228,4 +228,68 @@ std::vector<ExitScore> Scorer::each_exit() const {
   return out;
 }
 
+namespace {
+
+// JSON has no NaN; an undefined metric is null.
+OrderedJson finite_or_null(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
+OrderedJson finite_or_null(const std::optional<double>& value) {
+  return value ? finite_or_null(*value) : OrderedJson(nullptr);
+}
+
+}  // namespace
+
+OrderedJson metrics_json(const std::vector<Score>& metrics) {
+  OrderedJson out = OrderedJson::object();
+  for (const Score& metric : metrics) out[std::string(name_of(metric.metric))] = finite_or_null(metric.value);
+  return out;
+}
+
+OrderedJson score_json(const PolicyScore& score) {
+  OrderedJson out{{"policy", score.policy}};
+  out.update(metrics_json(score.metrics));
+  out["agreement"] = finite_or_null(score.agreement);
+  out["average_layers"] = finite_or_null(score.cost.average_layers);
+  out["cost_fraction"] = finite_or_null(score.cost.cost_fraction);
+  out["saved_fraction"] = finite_or_null(score.cost.saved_fraction);
+  out["speedup_ratio"] = finite_or_null(score.cost.speedup_ratio);
+  out["mflops"] = finite_or_null(score.mflops);
+  out["mflops_padded"] = finite_or_null(score.mflops_padded);
+  out["predicted_ms"] = finite_or_null(score.predicted_ms);
+  out["measured_ms"] = finite_or_null(score.measured_ms);
+  out["measured_speedup"] = finite_or_null(score.measured_speedup);
+  out["exits"] = score.histogram;
+  return out;
+}
+
+OrderedJson exit_scores_json(std::span<const ExitScore> exits) {
+  OrderedJson out = OrderedJson::array();
+  for (const ExitScore& exit : exits) {
+    OrderedJson row{{"layer", exit.layer}};
+    row.update(metrics_json(exit.metrics));
+    row["agreement"] = finite_or_null(exit.agreement);
+    row["calibration_error"] = finite_or_null(exit.calibration_error);
+    row["loss"] = finite_or_null(exit.loss);
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+OrderedJson classes_json(const ClassReport& report, const std::vector<std::string>& labels) {
+  OrderedJson out{{"macro_f1", report.macro_f1}, {"micro_f1", report.micro_f1}, {"weighted_f1", report.weighted_f1}};
+  OrderedJson classes = OrderedJson::object(), confusion = OrderedJson::array();
+  for (size_t gold = 0; gold < labels.size(); ++gold) {
+    const ClassFigures& figures = report.classes.at(gold);
+    classes[labels[gold]] = {
+        {"precision", figures.precision}, {"recall", figures.recall}, {"f1", figures.f1}, {"support", figures.support}};
+    OrderedJson row = OrderedJson::array();
+    for (size_t answer = 0; answer < labels.size(); ++answer) row.push_back(report.at(gold, answer));
+    confusion.push_back(std::move(row));
+  }
+  out["classes"] = std::move(classes);
+  if (!report.confusion.empty()) out["confusion"] = std::move(confusion);
+  return out;
+}
+
 }  // namespace exeunt

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "exeunt/base/json.h"
 #include "exeunt/data/metrics.h"
 #include "exeunt/policy/policy.h"
 #include "exeunt/policy/replay.h"
@@ -101,5 +103,17 @@ class Scorer {
 
 // The value of the metric `primary`, or of the first if it is absent; NaN without metrics.
 [[nodiscard]] double primary_of(const std::vector<Score>& scores, Metric primary);
+
+// By their names; null where one is no number.
+[[nodiscard]] OrderedJson metrics_json(const std::vector<Score>& metrics);
+
+// Keys of docs/formats.md: policy, metrics by name, average_layers, cost_fraction, saved_fraction, speedup_ratio,
+// mflops, predicted_ms, measured_ms, measured_speedup.
+[[nodiscard]] OrderedJson score_json(const PolicyScore& score);
+[[nodiscard]] OrderedJson exit_scores_json(std::span<const ExitScore> exits);
+
+// {"macro_f1", "micro_f1", "weighted_f1", "classes": {label: {"precision", "recall", "f1", "support"}}, "confusion"}:
+// one row of the confusion per gold label, in the order of the classes.
+[[nodiscard]] OrderedJson classes_json(const ClassReport& report, const std::vector<std::string>& labels);
 
 }  // namespace exeunt

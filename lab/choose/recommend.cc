@@ -12,8 +12,8 @@
 #include "exeunt/base/error.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/risk.h"
-#include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_text.h"
+#include "lab/choose/sweep_table.h"
 
 namespace exeunt {
 namespace {

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "exeunt/eval/sweep_table.h"
+#include "exeunt/eval/scores.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 #include "lab/choose/recommend.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exeunt/eval/measure.h"
-#include "exeunt/eval/sweep_table.h"
+#include "lab/choose/sweep_table.h"
 
 namespace exeunt {
 

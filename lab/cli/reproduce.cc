@@ -17,7 +17,7 @@
 #include "exeunt/base/process.h"
 #include "exeunt/data/task.h"
 #include "exeunt/eval/policy_times.h"
-#include "exeunt/eval/sweep_table.h"
+#include "exeunt/eval/scores.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/verbs.h"
 #include "lab/papers/reproduction.h"

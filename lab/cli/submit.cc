@@ -5,7 +5,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
-#include "exeunt/eval/sweep_table.h"
+#include "exeunt/eval/scores.h"
 #include "lab/cli/verbs.h"
 #include "lab/elue/test_answers.h"
 

@@ -11,7 +11,6 @@
 #include "exeunt/base/json.h"
 #include "exeunt/eval/measure.h"
 #include "exeunt/eval/scores.h"
-#include "exeunt/eval/sweep_table.h"
 #include "exeunt/policy/policy_file.h"
 #include "lab/choose/sweep_model.h"
 

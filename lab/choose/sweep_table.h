@@ -23,20 +23,11 @@ struct SweepRow {
 // A row's quality: the metric `primary`, or agreement with full depth if the trace has no gold.
 [[nodiscard]] double quality_of(const PolicyScore& score, Metric primary);
 
-// Keys of docs/formats.md: policy, metrics by name, average_layers, cost_fraction, saved_fraction, speedup_ratio,
-// mflops, predicted_ms, measured_ms, measured_speedup.
-[[nodiscard]] OrderedJson score_json(const PolicyScore& score);
 [[nodiscard]] OrderedJson sweep_json(std::span<const SweepRow> rows);
 [[nodiscard]] std::string sweep_csv(std::span<const SweepRow> rows);
 
 // The rows of a table in JSON as CSV, without the lists in them.
 [[nodiscard]] std::string csv_of(const OrderedJson& rows);
-
-[[nodiscard]] OrderedJson exit_scores_json(std::span<const ExitScore> exits);
-
-// {"macro_f1", "micro_f1", "weighted_f1", "classes": {label: {"precision", "recall", "f1", "support"}}, "confusion"}:
-// one row of the confusion per gold label, in the order of the classes.
-[[nodiscard]] OrderedJson classes_json(const ClassReport& report, const std::vector<std::string>& labels);
 
 // Settings for a curve: the rules that suit the trace, from cautious to aggressive.
 [[nodiscard]] std::vector<PolicySpec> default_settings(const ExitTrace& trace);
