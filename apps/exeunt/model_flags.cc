@@ -72,11 +72,6 @@ void add_precision_flags(CLI::App& verb, MeasureOptions& options) {
       ->check(one_of(policy_precisions()))
       ->default_str("the trace's, else that of policy.json, else bf16 where the device supports it");
   add_device_flag(verb, options.device);
-  verb.add_option_function<std::string>(
-          "--engine", [&options](const std::string& name) { options.reference = name == "reference"; },
-          "cpu, or reference: a plain fp32 implementation, exact and slow")
-      ->check(one_of({"cpu", "reference"}))
-      ->default_str("that of --device");
 }
 
 void add_new_rows_flag(CLI::App& verb, MeasureOptions& options) {

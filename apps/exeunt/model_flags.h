@@ -27,7 +27,7 @@ void add_tokenizer_flag(CLI::App& verb, std::string& reader);              // --
 void add_length_flag(CLI::App& verb, int& max_length);
 void add_threads_flag(CLI::App& verb, int& threads);
 CLI::Option* add_device_flag(CLI::App& verb, Device& device);
-void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision, --device and --engine
+void add_precision_flags(CLI::App& verb, MeasureOptions& options);  // --precision and --device
 void add_trace_flags(CLI::App& verb, MeasureOptions& options);      // these and --trace
 void add_new_rows_flag(CLI::App& verb, MeasureOptions& options);    // --strict-new
 void add_profile_flag(CLI::App& verb, MeasureOptions& options);

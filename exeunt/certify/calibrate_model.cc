@@ -59,7 +59,7 @@ std::filesystem::path policy_out(const CalibrateOptions& options) {
 // Whether the model runs by its engine, so that its precision is open.
 bool runs_engine(const CalibrateOptions& options) {
   const MeasureOptions& run = options.run;
-  return !is_trace_file(run.model) && run.trace.empty() && run.from_server.empty() && !run.reference &&
+  return !is_trace_file(run.model) && run.trace.empty() && run.from_server.empty() &&
          (run.precision.empty() || precision_named(run.precision));
 }
 

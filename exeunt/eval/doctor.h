@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,7 +33,15 @@ struct Finding {
 [[nodiscard]] std::vector<Finding> examine_machine(const std::filesystem::path& trainer,
                                                    const std::filesystem::path& root = "/");
 
-// The engine against the reference on this processor, with a small random model.
+// A small random model, a text, and all exits' logits by the reference that the engine is tested against.
+struct SelfCheckCase {
+  Checkpoint model;
+  Encoding text;
+  std::span<const float> logits;
+};
+[[nodiscard]] SelfCheckCase self_check_case();
+
+// The engine on this processor against those logits.
 struct SelfCheck {
   Precision precision = Precision::fp32;
   double difference = 0;  // the largest of all exits' logits, as a share of the largest logit

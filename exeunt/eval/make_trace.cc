@@ -2,8 +2,6 @@
 #include "exeunt/eval/make_trace.h"
 
 #include <algorithm>
-#include <memory>
-#include <mutex>
 #include <span>
 
 #include "exeunt/base/error.h"
@@ -11,7 +9,6 @@
 #include "exeunt/base/parallel.h"
 #include "exeunt/base/version.h"
 #include "exeunt/engine/engine.h"
-#include "exeunt/engine/reference.h"
 #include "exeunt/engine/resolve.h"
 #include "exeunt/model/exeunt_folder.h"
 
@@ -50,50 +47,6 @@ void append(std::vector<float>& all, const std::vector<float>& part) {
   all.insert(all.end(), part.begin(), part.end());
 }
 
-using Texts = std::span<const Encoding>;
-using Advance = std::function<void(int64_t)>;
-
-// What runs texts to full depth, one block at a time.
-using RunBlock = std::function<ExitTrace(Texts, const Advance&)>;
-
-RunBlock by_engine(const Checkpoint& model, const TraceOptions& options, const Resolved& resolved, TraceInfo& info) {
-  const EngineOptions chosen = engine_options(resolved, {.device = options.device, .threads = options.threads});
-  const auto engine = std::make_shared<Engine>(model, chosen);
-  info.engine = engine->name();
-  info.precision = name_of(engine->precision());
-  info.numerics = engine->traits().numerics;
-  info.precision_map = precision_map_sha256(chosen.exceptions).value_or("");
-  return [engine](Texts texts, const Advance& advance) { return engine->trace(texts, advance); };
-}
-
-RunBlock by_reference(const Checkpoint& model, const TraceOptions& options, TraceInfo& info) {
-  if (options.precision.value_or(Precision::fp32) != Precision::fp32) {
-    throw Error(Code::usage, fmt::format("the reference runs in fp32: got precision {}", name_of(*options.precision)));
-  }
-  if (options.device != Device{})
-    throw Error(Code::usage, fmt::format("the reference runs on the CPU: got device {}", str(options.device)));
-  const auto reference = std::make_shared<Reference>(model);
-  info.engine = "reference";
-  info.precision = name_of(Precision::fp32);
-  info.precision_map = "";
-  return [reference, threads = options.threads](Texts texts, const Advance& advance) {
-    std::vector<ReferenceTrace> outputs(texts.size());
-    std::mutex telling;
-    parallel_for(static_cast<int64_t>(texts.size()), threads, [&](int64_t i) {
-      outputs[static_cast<size_t>(i)] = reference->trace(texts[static_cast<size_t>(i)]);
-      const std::scoped_lock lock(telling);
-      if (advance) advance(1);
-    });
-    ExitTrace block;
-    for (const ReferenceTrace& out : outputs) {
-      append(block.logits, out.logits);
-      append(block.lte, out.lte);
-      append(block.ramp, out.ramp);
-    }
-    return block;
-  };
-}
-
 }  // namespace
 
 Overlap overlap_of(const LearnedRows& learned, const Encoding& text, int max_length,
@@ -128,10 +81,10 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     data.problem = model.exits().problem;
   }
   const Resolved resolved =
-      resolve(model, {.precision = options.reference ? Precision::fp32 : options.precision,
+      resolve(model, {.precision = options.precision,
                       .exceptions = options.exceptions,
                       .max_length = options.max_length,
-                      .engine = engine_traits(model, options.reference ? Device{} : options.device)});
+                      .engine = engine_traits(model, options.device)});
   const EncodeOptions encode{.max_length = resolved.max_length};
 
   ExitTrace trace;
@@ -139,8 +92,12 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
   trace.rows = data.examples.size();
   trace.exits = static_cast<int>(model.exits().sites.size());
   trace.width = model.exits().outputs;
-  const RunBlock run =
-      options.reference ? by_reference(model, options, trace.info) : by_engine(model, options, resolved, trace.info);
+  const EngineOptions chosen = engine_options(resolved, {.device = options.device, .threads = options.threads});
+  Engine engine(model, chosen);
+  trace.info.engine = engine.name();
+  trace.info.precision = name_of(engine.precision());
+  trace.info.numerics = engine.traits().numerics;
+  trace.info.precision_map = precision_map_sha256(chosen.exceptions).value_or("");
   const std::optional<LearnedRows> learned = learned_in(model.folder());
   if (learned) trace.learned.resize(trace.rows);
   int64_t truncated = 0;
@@ -159,7 +116,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
       });
       trace.learned[begin + static_cast<size_t>(i)] = static_cast<uint8_t>(overlap);
     });
-    const ExitTrace block = run(texts, options.advance);
+    const ExitTrace block = engine.trace(texts, options.advance);
     append(trace.logits, block.logits);
     append(trace.lte, block.lte);
     append(trace.ramp, block.ramp);

@@ -23,7 +23,6 @@ struct TraceOptions {
   Device device = {};
   std::optional<Precision> precision = {};      // none: the model's default (resolve.h)
   std::optional<Exceptions> exceptions = {};    // matrices in another precision; none: precision.json's
-  bool reference = false;                       // the plain fp32 reference instead of the engine
   std::filesystem::path tokenizer = {};         // folder it was loaded from; empty = the model's
   std::string weights = {};                     // SHA-256 of the model's, where it is known; empty = computed
   std::function<void(int64_t)> advance = {};    // called after every text, from any thread, one call at a time

@@ -57,7 +57,6 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
                        .threads = options.threads,
                        .device = options.device,
                        .precision = in,
-                       .reference = options.reference,
                        .tokenizer = tokenizer_folder,
                        .advance = [&](int64_t texts) { progress.advance(texts); },
                        .truncated = [&](int64_t texts) { truncated = texts; }});

@@ -43,7 +43,6 @@ struct MeasureOptions {
   std::string trace = {};        // a trace of `model`, made before
   std::string from_server = {};  // a shadow log of `model`, taken for its trace
   std::string precision = {};    // empty = the model's default, and whatever a trace alone has
-  bool reference = false;        // run the plain fp32 reference instead of the engine
   bool fp32_answers = false;     // a model in another precision runs in fp32, too: ExitTrace::reference
   std::string profile = {};      // empty = the model's own profile.json, if it has one
   bool last_ramp = false;        // the untrained ramp of the last layer answers

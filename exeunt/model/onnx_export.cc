@@ -29,7 +29,7 @@ struct ExitValues {
   std::optional<std::string> lte;  // [batch, 1]
 };
 
-// The formulas of engine/reference.h as operations, over a batch with a mask.
+// The formulas of tests/reference as operations, over a batch with a mask.
 class GraphBuilder {
  public:
   GraphBuilder(const Checkpoint& model, OnnxWeights& weights, const std::string& name)

@@ -147,7 +147,7 @@ LayerImpl::LayerImpl(const ModelSpec& spec, int index) : spec_(spec) {
   ffn_norm_ = register_module("ffn_norm", Norm(spec, spec.hidden));
 }
 
-// Of all pairs of a query and a key, [rows, heads, tokens, tokens], as engine/formulas.h has it.
+// Of all pairs of a query and a key, [rows, heads, tokens, tokens], as tests/reference has it.
 Tensor LayerImpl::distance_scores(const Tensor& query, const Tensor& key, const LayerContext& context) {
   const int64_t count = context.distances.size(0), heads = spec_.heads;
   const std::vector<int64_t> pairs{query.size(0), heads, query.size(2), query.size(2)};

@@ -68,8 +68,8 @@ void say_precision(const RecommendOptions& options, const std::deque<Contender>&
   if (!options.measure.precision.empty()) return;
   std::set<std::string> precisions;
   for (const Contender& contender : contenders) {
-    const bool runs = contender.measured.model && contender.options.trace.empty() && !contender.options.reference;
-    if (runs) precisions.insert(contender.measured.trace.info.precision);
+    if (contender.measured.model && contender.options.trace.empty())
+      precisions.insert(contender.measured.trace.info.precision);
   }
   if (precisions.empty()) return;
   observer.notice(

@@ -34,7 +34,7 @@ std::string flags_for(const MeasureOptions& options, const std::string& precisio
   add("--trace", options.trace);
   add("--max-length", fmt::format("{}", options.max_length), "0");
   add("--precision", precision);
-  return options.reference ? out + " --engine reference" : out;
+  return out;
 }
 
 constexpr const char* kPolicyOfTrace = "policy.json";

@@ -7,7 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "exeunt/engine/engine.h"
-#include "exeunt/engine/reference.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/cpu/packs.h"
 #include "tests/unit/engine/replay_property.h"
 #include "tests/unit/engine/tables.h"

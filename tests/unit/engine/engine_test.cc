@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "exeunt/engine/cpu/pack_run.h"
-#include "exeunt/engine/reference.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
 

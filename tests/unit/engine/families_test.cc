@@ -10,9 +10,9 @@
 #include "exeunt/engine/cpu/parallel_product.h"
 #include "exeunt/engine/cpu/workspace.h"
 #include "exeunt/engine/engine.h"
-#include "exeunt/engine/reference.h"
 #include "exeunt/model/positions.h"
 #include "exeunt/policy/policy_text.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/engine/tables.h"
 

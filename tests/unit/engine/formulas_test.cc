@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/formulas.h"
-
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -9,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fixtures/near.h"
+#include "tests/reference/encoder_formulas.h"
 
 namespace exeunt {
 namespace {

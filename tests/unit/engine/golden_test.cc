@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
-#include "exeunt/engine/reference.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/goldens.h"
 
 namespace exeunt {

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "exeunt/engine/reference.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/arbitrary_model.h"
 
 namespace exeunt {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "exeunt/engine/reference.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/replay_property.h"
 
 namespace exeunt {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/reference.h"
-
 #include <algorithm>
 #include <thread>
 
 #include "exeunt/base/half.h"
 #include "tests/fixtures/near.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/random_model.h"
 
 namespace exeunt {

@@ -10,6 +10,7 @@
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/reference/reference.h"
 
 namespace exeunt {
 namespace {
@@ -237,6 +238,12 @@ TEST(SelfCheck, PassesInEveryPrecisionOfEveryTableThatRunsHere) {
       EXPECT_GT(row.difference, 0) << "a comparison of something with itself";
     }
   }
+}
+
+TEST(SelfCheck, ExpectsLogitsOfTheReference) {
+  const SelfCheckCase given = self_check_case();
+  EXPECT_THAT(Reference(given.model).trace(given.text).logits,
+              testing::Pointwise(testing::FloatNear(1e-6F), given.logits));
 }
 
 TEST(SelfCheck, DetectsWrongKernels) {

@@ -131,8 +131,6 @@ TEST(Measure, RunsModelOverData) {
   ExitTrace expected = measured.trace;
   set_reference(expected, fp32.trace);
   EXPECT_EQ(measured.trace.reference, expected.reference);
-  options.reference = true;
-  EXPECT_EQ(measure(options, notices.observer()).trace.info.engine, "reference");
   options.precision = "fp64";
   EXPECT_EQ(error_of([&] { (void)measure(options, notices.observer()); }).code(), Code::usage);
   options.precision = "fp32";

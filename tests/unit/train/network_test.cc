@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/safetensors.h"
-#include "exeunt/engine/reference.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/schema.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/random_model.h"
 #include "tests/unit/train/batches.h"
 

@@ -17,7 +17,7 @@
 
 #include "exeunt/base/half.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
-#include "exeunt/engine/formulas.h"
+#include "tests/reference/encoder_formulas.h"
 
 namespace exeunt {
 

@@ -18,10 +18,10 @@
 #include "exeunt/base/safetensors.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/engine.h"
-#include "exeunt/engine/reference.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/reference/reference.h"
 #include "tests/unit/engine/goldens.h"
 #include "tests/unit/engine/random_model.h"
 

@@ -12,7 +12,7 @@
 #include "exeunt/base/half.h"
 #include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/engine/cuda/cuda_kernels.h"
-#include "exeunt/engine/formulas.h"
+#include "tests/reference/encoder_formulas.h"
 
 namespace exeunt::cuda {
 namespace {

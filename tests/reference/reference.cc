@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/engine/reference.h"
+#include "tests/reference/reference.h"
 
 #include <algorithm>
 #include <map>
@@ -9,9 +9,9 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/engine/backend.h"
-#include "exeunt/engine/formulas.h"
 #include "exeunt/engine/ngram_exit.h"
 #include "exeunt/model/schema.h"
+#include "tests/reference/encoder_formulas.h"
 
 namespace exeunt {
 namespace {

@@ -6,7 +6,7 @@
 //   with norms before (pre_norm): a_i = h + output(attend(query n, key n, value n)), n = norm(h);
 //                                 h_{i+1} = a + ffn2(act(ffn1 m) · gate m), m = norm(a); exits read final_norm(h)
 //   exit: x = row 0, or what pool_input or a reader says; v = tanh(pooler x); logits = classifier v
-// All arithmetic is fp32 in one fixed order (see formulas.h), so a result depends neither on other
+// All arithmetic is fp32 in one fixed order (see encoder_formulas.h), so a result depends neither on other
 // texts nor on threads nor on the machine's vector width; only exp, erf and tanh are the C library's.
 #pragma once
 
