@@ -90,7 +90,7 @@ Checkpoint finished_model(const Checkpoint& model) {
   const ExitLayout& old = model.exits();
   if (old.sites.empty()) throw_no_head(model);
   ExitSite site = old.sites.back();
-  if (old.compat_last_ramp == LastRamp::ramp) {
+  if (old.compat_last_ramp == LastHead::ramp) {
     site.pooler = old.last_ramp->pooler;
     site.classifier = old.last_ramp->classifier;
   }
@@ -102,7 +102,7 @@ Checkpoint finished_model(const Checkpoint& model) {
   exits.lte = false;
   exits.last_ramp.reset();
   exits.ngrams.reset();
-  exits.compat_last_ramp = LastRamp::final;
+  exits.compat_last_ramp = LastHead::final;
   TensorSet tensors = backbone_of(model);
   take_head(model, site, now, tensors);
   return {model.spec(), std::move(exits), std::move(tensors), origin_of(model)};

@@ -92,7 +92,7 @@ ExitSites exit_sites(const ExitLayout& layout) {
                   .outputs = layout.outputs,
                   .problem = layout.problem,
                   .lte = layout.lte,
-                  .ramp = layout.compat_last_ramp == LastRamp::ramp,
+                  .ramp = layout.compat_last_ramp == LastHead::ramp,
                   .logit_thresholds = layout.threshold_data()};
   for (const ExitSite& site : layout.sites) sites.layers.push_back(site.after);
   return sites;

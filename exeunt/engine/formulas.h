@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formulas of an encoder and of its exits, one plain fp32 function each; tests/reference has the whole definition, which
-// the engine is tested against. Sums run from the first element to the last; rows are [rows, width], row-major.
+// Formulas of an encoder and of its exits, one plain fp32 function each; tests/reference has the whole definition,
+// which the engine is tested against. Sums run from the first element to the last; rows are [rows, width], row-major.
 #pragma once
 
 #include <span>

@@ -147,10 +147,6 @@ int max_length_of(const Checkpoint& model, const std::optional<PolicyEntry>& ent
   return std::min(length, positions);
 }
 
-LastHead last_head_of(const Checkpoint& model) {
-  return model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
-}
-
 }  // namespace
 
 int texts_per_row(const fs::path& folder) {
@@ -204,7 +200,7 @@ Resolved resolve(const Checkpoint& model, const RunRequest& request) {
   RunConditions run{.engine = engine.name,
                     .numerics = engine.numerics,
                     .precision_map = precision_map_sha256(out.exceptions).value_or(""),
-                    .last_head = last_head_of(model)};
+                    .last_head = model.exits().compat_last_ramp};
   std::optional<PolicyEntry> entry = usable_entry(source, request, engine.name, name_of(out.precision));
   if (!entry) entry = entry_of_other_precision(source, request, engine.name, name_of(out.precision));
   out.max_length = run.max_length = max_length_of(model, entry, request.max_length);
@@ -237,7 +233,7 @@ std::vector<std::string> stored_promises(const PolicyFile& policies, const Check
                       .numerics = entry.numerics,
                       .max_length = entry.certificate->max_length,
                       .tokenizer = tokenizer,
-                      .last_head = last_head_of(model)};
+                      .last_head = model.exits().compat_last_ramp};
     if (const auto precision = precision_named(entry.precision))
       run.precision_map =
           precision_map_sha256(precision_map_on(entry.engine, folder, model.spec()).exceptions(*precision))

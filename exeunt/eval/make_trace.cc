@@ -39,7 +39,7 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   static_cast<OutputSpec&>(info) = model.exits();
   info.layers = exit_sites(model.exits()).layers;
   info.max_length = max_length;
-  info.last_head = model.exits().compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
+  info.last_head = model.exits().compat_last_ramp;
   return info;
 }
 
@@ -80,11 +80,10 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     data.labels = model.exits().labels;
     data.problem = model.exits().problem;
   }
-  const Resolved resolved =
-      resolve(model, {.precision = options.precision,
-                      .exceptions = options.exceptions,
-                      .max_length = options.max_length,
-                      .engine = engine_traits(model, options.device)});
+  const Resolved resolved = resolve(model, {.precision = options.precision,
+                                            .exceptions = options.exceptions,
+                                            .max_length = options.max_length,
+                                            .engine = engine_traits(model, options.device)});
   const EncodeOptions encode{.max_length = resolved.max_length};
 
   ExitTrace trace;

@@ -117,13 +117,12 @@ ExitTrace trace_in_file(const MeasureOptions& options) {
 }
 
 LastHead last_head(const MeasureOptions& options, const Measured& measured) {
-  const bool stored = measured.model ? measured.model->exits().compat_last_ramp == LastRamp::ramp
-                                     : measured.trace.info.last_head == LastHead::ramp;
   if (options.last_ramp && measured.trace.ramp.empty()) {
     throw Error(Code::usage, "the model has no ramp at its last layer",
                 "only some imported checkpoints have one, beside their final head");
   }
-  return options.last_ramp || stored ? LastHead::ramp : LastHead::final;
+  if (options.last_ramp) return LastHead::ramp;
+  return measured.model ? measured.model->exits().compat_last_ramp : measured.trace.info.last_head;
 }
 
 }  // namespace

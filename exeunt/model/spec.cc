@@ -172,7 +172,7 @@ void check_layout(const ModelSpec& spec, const ExitLayout& exits, std::string_vi
   }
   check_places(spec, exits, where);
   check_heads(spec, exits, where);
-  if (exits.compat_last_ramp == LastRamp::ramp && !exits.last_ramp) {
+  if (exits.compat_last_ramp == LastHead::ramp && !exits.last_ramp) {
     throw_bad_file(where, "compat.last_ramp is 'ramp', but the model has no last_ramp");
   }
 }

@@ -28,7 +28,6 @@ enum class Family {
 enum class Activation { gelu, gelu_new, relu };  // gelu: erf form; gelu_new: tanh form
 enum class PoolerActivation { tanh, relu, gelu };
 enum class PoolInput { cls, mean, max, cls_mean, cls_max, mean_max };
-enum class LastRamp { final, ramp };  // which head answers at the last layer of a model with both
 
 [[nodiscard]] std::string_view name_of(Family family) noexcept;
 [[nodiscard]] std::optional<Family> family_named(std::string_view name) noexcept;  // nothing for an unknown name
@@ -42,9 +41,6 @@ constexpr std::array<std::string_view, 3> names_of(PoolerActivation) noexcept {
 }
 constexpr std::array<std::string_view, 6> names_of(PoolInput) noexcept {
   return {"cls", "mean", "max", "cls+mean", "cls+max", "mean+max"};
-}
-constexpr std::array<std::string_view, 2> names_of(LastRamp) noexcept {
-  return {"final", "ramp"};
 }
 
 // Largest sizes a file may have. They bound allocations and keep every cost exact in 64 bits.
@@ -141,7 +137,7 @@ struct ExitLayout : OutputSpec {
     int pooler, classifier;
   };
   std::optional<Ramp> last_ramp = {};  // a ramp of the last layer, in addition to its final head
-  LastRamp compat_last_ramp = LastRamp::final;
+  LastHead compat_last_ramp = LastHead::final;
 
   [[nodiscard]] int readers() const noexcept;  // number of distinct ones (largest index + 1)
   [[nodiscard]] int poolers() const noexcept;

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "exeunt/base/fields.h"
+
 namespace exeunt {
 
 namespace {
@@ -66,8 +68,7 @@ std::string broken_condition(const PolicyEntry& entry, const RunConditions& run)
     return fmt::format("certified with tokenizer {:.12}, running with {:.12}", certificate.tokenizer, run.tokenizer);
   if (certificate.last_head && *certificate.last_head != run.last_head)
     return fmt::format("certified with the last layer's {} head, running with its {} head",
-                       names_of(LastHead{})[static_cast<size_t>(*certificate.last_head)],
-                       names_of(LastHead{})[static_cast<size_t>(run.last_head)]);
+                       word_of(*certificate.last_head), word_of(run.last_head));
   return {};
 }
 

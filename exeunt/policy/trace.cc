@@ -139,8 +139,8 @@ void read_metadata(const MetadataText& from, Problem& value) {
   value = *problem_named(from.text);
 }
 void read_metadata(const MetadataText& from, LastHead& value) {
-  if (from.text != word_of(LastHead::final) && from.text != word_of(LastHead::ramp)) from.fail("final or ramp");
-  value = from.text == word_of(LastHead::ramp) ? LastHead::ramp : LastHead::final;
+  if (!named<LastHead>(from.text)) from.fail("final or ramp");
+  value = *named<LastHead>(from.text);
 }
 void read_metadata(const MetadataText& from, std::vector<int>& layers) {
   for (const std::string_view part : split(from.text, ',')) {

@@ -17,13 +17,6 @@
 
 namespace exeunt {
 
-// Which head answers at the last layer of a model with a ramp there: the trained final head, or, if the rule
-// lets its evidence leave, the last ramp (ExitSites::ramp).
-enum class LastHead { final, ramp };
-[[nodiscard]] constexpr std::array<std::string_view, 2> names_of(LastHead) noexcept {
-  return {"final", "ramp"};
-}
-
 // How a model runs, as far as its logits and certificates depend on it. Hashes are sha256 in hex; empty and 0 are not
 // known.
 struct RunConditions {

@@ -158,7 +158,7 @@ ShadowLogHead log_head(const Served& served, const EngineOptions& engine) {
   head.precision_map = precision_map_sha256(engine.exceptions).value_or("");
   head.numerics = served.engine.traits().numerics;
   head.max_length = served.facts.max_tokens;
-  head.last_head = exits.compat_last_ramp == LastRamp::ramp ? LastHead::ramp : LastHead::final;
+  head.last_head = exits.compat_last_ramp;
   head.outputs = exits.outputs;
   head.layers = exit_sites(exits).layers;
   return head;

@@ -68,7 +68,7 @@ bool keep_last_head(NetworkImpl& network, const Checkpoint& base) {
   if (old.sites.empty() || old.problem != now.problem || old.labels != now.labels || old.input != now.input ||
       old.pooler != now.pooler)
     return false;
-  if (old.compat_last_ramp == LastRamp::ramp) return false;
+  if (old.compat_last_ramp == LastHead::ramp) return false;
   const ExitSite &from = old.sites.back(), &to = now.sites.back();
   std::vector<std::pair<std::string, std::string>> parts;  // names here and there
   const auto part = [&](const char* kind, std::optional<int> ours, std::optional<int> theirs) {

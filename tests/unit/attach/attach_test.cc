@@ -180,7 +180,7 @@ TEST(Attach, AcceptsEveryHeadLayout) {
   plain.sites.front().pooler.reset();
   plain.input = PoolInput::cls_mean;
   ramp.last_ramp = ExitLayout::Ramp{.pooler = 3, .classifier = 3};
-  ramp.compat_last_ramp = LastRamp::ramp;
+  ramp.compat_last_ramp = LastHead::ramp;
   for (const ExitLayout& layout : {fc2, readers, plain, ramp}) {
     const Checkpoint source = make_model(spec, layout);
     const Attached done = attached(source, kShort, 20, 5);

@@ -417,7 +417,7 @@ TEST(Engine, ReplayMatchesLiveAnswersWithLastRamp) {
   const ModelSpec spec = small_spec();
   ExitLayout layout = own_exits(spec);
   layout.last_ramp = {.pooler = 3, .classifier = 3};
-  layout.compat_last_ramp = LastRamp::ramp;
+  layout.compat_last_ramp = LastHead::ramp;
   Engine engine(make_model(spec, layout), {.threads = 2});
   const std::vector<Encoding> texts = random_texts(spec, 40);
   const ExitTrace trace = engine.trace(texts);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/reference/reference.h"
+
 #include <algorithm>
 #include <thread>
 
 #include "exeunt/base/half.h"
 #include "tests/fixtures/near.h"
 #include "tests/fixtures/scratch.h"
-#include "tests/reference/reference.h"
 #include "tests/unit/engine/random_model.h"
 
 namespace exeunt {

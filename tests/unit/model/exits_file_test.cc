@@ -74,7 +74,7 @@ TEST(ExitsFile, ReadsAFileWrittenByHand) {
   EXPECT_EQ(exits.input, PoolInput::cls_max);
   EXPECT_TRUE(exits.lte);
   EXPECT_EQ(exits.last_ramp->classifier, 2);
-  EXPECT_EQ(exits.compat_last_ramp, LastRamp::ramp);
+  EXPECT_EQ(exits.compat_last_ramp, LastHead::ramp);
 }
 
 TEST(ExitsFile, UnknownFieldSuggestsNearest) {

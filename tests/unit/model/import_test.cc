@@ -54,7 +54,7 @@ TEST(Import, ReadsDeeBertWithItsLastRampBesideTheFinalHead) {
   ASSERT_EQ(exits.sites.size(), 4U);
   EXPECT_THAT(exits.labels, ElementsAre("no", "yes"));
   EXPECT_EQ(exits.last_ramp->pooler, 4);
-  EXPECT_EQ(exits.compat_last_ramp, LastRamp::final);
+  EXPECT_EQ(exits.compat_last_ramp, LastHead::final);
   EXPECT_FALSE(exits.lte);
   expect_bert_layer(checkpoint, b, "bert.");
   expect_same(checkpoint, "exits.pooler.1.weight", b, "bert.encoder.highway.1.pooler.dense.weight");

@@ -100,7 +100,7 @@ TEST(Layout, RejectsInconsistentParts) {
               HasSubstr("want the hidden size 8"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.width = 0; }), HasSubstr("got width 0"));
   EXPECT_THAT(layout_complaint([](auto& e) { e.inner = 0; }), HasSubstr("got inner 0"));
-  EXPECT_THAT(layout_complaint([](auto& e) { e.compat_last_ramp = LastRamp::ramp; }), HasSubstr("has no last_ramp"));
+  EXPECT_THAT(layout_complaint([](auto& e) { e.compat_last_ramp = LastHead::ramp; }), HasSubstr("has no last_ramp"));
   EXPECT_THAT(layout_complaint([](auto& e) {
                 e.last_ramp = ExitLayout::Ramp{9, 4};
               }),
