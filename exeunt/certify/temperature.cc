@@ -10,7 +10,7 @@ namespace exeunt {
 namespace {
 
 struct Slope {
-  double value = 0, first = 0, second = 0;  // mean of l(b) and its derivatives by b = 1 / T
+  double first = 0, second = 0;  // means of the derivatives of l(b) by b = 1 / T
 };
 
 // Weight of the prior of decision temperatures, that of one observation of ln T = 0 with variance 1/2.
@@ -31,12 +31,11 @@ Slope slope_at(const ExitTrace& trace, int exit, std::span<const int> targets, d
     }
     mean /= sum;
     const double target = static_cast<double>(z[static_cast<size_t>(targets[row])]) - peak;
-    total.value += std::log(sum) - b * target;
     total.first += mean - target;
     total.second += square / sum - mean * mean;
   }
   const auto rows = static_cast<double>(trace.rows);
-  return {total.value / rows, total.first / rows, total.second / rows};
+  return {total.first / rows, total.second / rows};
 }
 
 // The same for sets: of each label, l(b) = ln(1 + e^(-b s d)) with d = z - threshold and s = 1 where full depth gives
@@ -48,15 +47,13 @@ Slope set_slope_at(const ExitTrace& trace, int exit, double b) {
     for (int c = 0; c < trace.width; ++c) {
       const double d =
           static_cast<double>(own.logits[c]) - (own.logit_thresholds == nullptr ? 0.0F : own.logit_thresholds[c]);
-      const double signed_d = has_label(full, c) ? d : -d, x = -b * signed_d;
-      const double q = 1 / (1 + std::exp(-x));
-      total.value += std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+      const double signed_d = has_label(full, c) ? d : -d, q = 1 / (1 + std::exp(b * signed_d));
       total.first -= signed_d * q;
       total.second += d * d * q * (1 - q);
     }
   }
   const auto rows = static_cast<double>(trace.rows);
-  return {total.value / rows, total.first / rows, total.second / rows};
+  return {total.first / rows, total.second / rows};
 }
 
 // Of slope(b), mean over `rows` rows, with the weight of the prior; b = 1 / T.
@@ -85,10 +82,6 @@ float best_temperature(SlopeAt&& slope_of, double weight) {
 }
 
 }  // namespace
-
-double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets, double temperature) {
-  return slope_at(trace, exit, targets, 1 / temperature).value;
-}
 
 float fit_temperature(const ExitTrace& trace, int exit, std::span<const int> targets, double shrink) {
   check(targets.size() == trace.rows && trace.width > 1, "one target label per row");

@@ -26,8 +26,4 @@ inline constexpr float kMinTemperature = 0.05F, kMaxTemperature = 20.0F;
 // several labels, whose thresholds are shares of the probabilities as they are.
 [[nodiscard]] std::vector<float> score_temperatures(const ExitTrace& trace);
 
-// Mean negative log-likelihood of `targets` at one exit, in nats.
-[[nodiscard]] double negative_log_likelihood(const ExitTrace& trace, int exit, std::span<const int> targets,
-                                             double temperature);
-
 }  // namespace exeunt

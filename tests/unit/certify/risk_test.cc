@@ -223,6 +223,19 @@ TEST(Tries, SumOfAllLevelsIsAtMostDelta) {
   EXPECT_EQ(share_of_try(1), 0.9);
 }
 
+// The mean over the rows, in nats.
+double negative_log_likelihood(const ExitTrace& trace, int exit, const std::vector<int>& targets, double temperature) {
+  double total = 0;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    const std::span<const float> logits = trace.at(row, exit);
+    const double peak = *std::max_element(logits.begin(), logits.end());
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp((logit - peak) / temperature);
+    total += std::log(sum) - (logits[static_cast<size_t>(targets[row])] - peak) / temperature;
+  }
+  return total / static_cast<double>(trace.rows);
+}
+
 TEST(Temperature, MatchesScipy) {
   for (const Json& c : golden()["temperature"]) {
     ExitTrace trace = random_trace({.rows = 60, .exits = 1, .classes = c["classes"].get<int>()});
