@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
-#include "exeunt/data/data_files.h"
 #include "exeunt/data/dataset.h"
+#include "exeunt/data/rows.h"
 
 namespace exeunt {
 
@@ -28,6 +28,16 @@ struct UserColumns {
   char separator = ',';                         // of CSV
   bool skip_bad = false;                        // leave rows out that cannot be used, instead of refusing the file
 };
+
+// Which files the user's data is made of.
+struct DataFile {
+  std::filesystem::path path;
+  std::string label = {};  // of a whole file that is one text; empty: a table
+};
+
+// `name` is a file; several, separated by commas; a folder of tables; or a folder whose folders are labels and hold
+// texts (*.txt), one in each file. In the order of their names. Throws Error if there is none.
+[[nodiscard]] std::vector<DataFile> data_files(const std::string& name);
 
 // `name` as data_files() takes it. Empty lines are skipped; rows whose text is blank are skipped, counted and reported
 // in the notices, because no answer can be right for them, and so are with `skip_bad` those that cannot be read; other

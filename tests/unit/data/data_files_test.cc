@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "exeunt/data/data_files.h"
-
 #include <filesystem>
 
 #include "exeunt/data/user_data.h"
