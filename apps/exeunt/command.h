@@ -84,6 +84,8 @@ class OptionGroup {
 
 // One function per verb, each in its own file.
 void add_attach(CommandLine& line);
+void add_train(CommandLine& line);  // this one and the next are the trainer's: the command explains and completes them
+void add_launch(CommandLine& line);
 void add_info(CommandLine& line);
 void add_convert(CommandLine& line);
 void add_export(CommandLine& line);

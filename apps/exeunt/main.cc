@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `exeunt`: reads the command line, runs one verb, and turns every failure into one message and a status.
 #include "apps/exeunt/program.h"
-#include "apps/exeunt/trainer.h"
 
 int main(int argc, char** argv) {
   using namespace exeunt::apps;

@@ -2,6 +2,7 @@
 // The flags of verbs that run or measure models, and how these verbs speak while they work.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,5 +59,16 @@ void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& n
 [[nodiscard]] int whole_number(const std::string& text, std::string_view flag);
 // "6,8,12" as layers.
 [[nodiscard]] std::vector<int> layer_list(const std::string& text, std::string_view flag);
+
+// `exeunt trace`: every exit's logits on a dataset, from one pass of a model.
+struct TraceFlags {
+  MeasureOptions run{.fp32_answers = true};
+  std::string out;
+};
+
+// The flags outlive the verb.
+CLI::App* add_trace_verb(CommandLine& line, TraceFlags& flags, std::vector<std::string> examples,
+                         std::function<void()> run);
+void write_and_report(const Common& common, const std::string& out_path, const ExitTrace& trace);
 
 }  // namespace exeunt::apps

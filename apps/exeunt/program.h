@@ -36,6 +36,14 @@ inline constexpr const char* kStartedByLab = "EXEUNT_STARTED_BY_LAB";
 // Becomes another program of ours. Throws Error.
 [[noreturn]] void become(const std::string& name, char** argv);
 
+// What needs LibTorch is in a separate program, exeunt-train, so that every other verb starts fast; `exeunt launch
+// --nproc N train …` runs several processes of it, which train one model together. If one dies it is named, the others
+// are ended at once, and its status is returned. SIGTERM and SIGINT are passed on. Throws Error (usage).
+int launch(int argc, char** argv);
+
+// Help needs no trainer: the command knows its flags.
+[[nodiscard]] bool asks_for_help(int argc, char** argv) noexcept;
+
 // Calls `act`, and turns whatever it throws into a message on stderr and an exit status.
 int guarded(const std::function<int()>& act);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "apps/exeunt/measure_verbs.h"
+#include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 
 namespace exeunt::apps {

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/exeunt/trainer.h"
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 #include <sys/wait.h>

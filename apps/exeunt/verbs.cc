@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt/command.h"
-#include "apps/exeunt/trainer.h"
 
 namespace exeunt::apps {
 namespace {

@@ -8,7 +8,6 @@
 #include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
 #include "apps/exeunt/program.h"
-#include "apps/exeunt/trainer.h"
 #include "exeunt/base/ascii.h"
 #include "lab/cli/auto_flags.h"
 #include "lab/cli/verbs.h"

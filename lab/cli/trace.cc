@@ -2,7 +2,7 @@
 // `exeunt trace` with the import of arrays that other software wrote.
 #include <memory>
 
-#include "apps/exeunt/measure_verbs.h"
+#include "apps/exeunt/model_flags.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/version.h"
 #include "lab/cli/verbs.h"
