@@ -13,9 +13,7 @@ namespace {
 
 // The config.json of some models names loss weights and exit rules to train with. The lab follows it.
 bool names_settings(const std::filesystem::path& model) {
-  const ReadPath path = ReadPath::in(model, "config.json");
-  if (!path_exists(path.path())) return false;
-  const Json config = read_json(path);
+  const Json config = json_in(model, "config.json");
   return config.is_object() && (config.contains("weight_name") || config.contains("thres_name"));
 }
 

@@ -43,10 +43,7 @@ struct Subject {
 
 // Learned loss weights are no part of the model; the run's results keep them.
 std::vector<double> learned_weights(const std::filesystem::path& folder, size_t exits) {
-  const ReadPath path = ReadPath::in(folder, "all_results.json");
-  if (!path_exists(path.path())) return {};
-  const Json results = read_json(path);
-  const Json weights = results.is_object() ? results.value("loss_weights", Json()) : Json();
+  const Json weights = json_in(folder, "all_results.json", {"loss_weights"});
   if (!weights.is_array() || weights.size() != exits) return {};
   std::vector<double> out;
   for (const Json& weight : weights) out.push_back(weight.is_number() ? weight.get<double>() : 0);

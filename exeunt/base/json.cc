@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {
@@ -189,6 +188,13 @@ Json read_json(const ReadPath& path, size_t limit) {
   if (limit > kMaxJsonFile) return parse_json(file->text(), path.string());
   refuse_long_texts(file->text(), path.string());
   return parse_json(file->text(), path.string(), limits_of_file(file->bytes().size()));
+}
+
+Json json_in(const std::filesystem::path& folder, const char* file, std::initializer_list<const char*> names) {
+  if (folder.empty() || !path_exists(folder / file)) return {};
+  Json value = read_json(ReadPath::in(folder, file));
+  for (const char* name : names) value = value.is_object() ? value.value(name, Json()) : Json();
+  return value;
 }
 
 OrderedJson parse_ordered_json(std::string_view text, std::string_view where) {

@@ -42,6 +42,9 @@ inline constexpr size_t kMaxJsonFile = size_t{16} << 20;
 [[nodiscard]] JsonLimits limits_of_file(size_t bytes) noexcept;  // that stays mapped meanwhile
 // With a `limit` beyond that of a configuration, the values may take the size of the text and 64 MiB.
 [[nodiscard]] Json read_json(const ReadPath& path, size_t limit = kMaxJsonFile);
+// What a file in a folder has under these names, each inside the one before: null where there is no such file or value.
+[[nodiscard]] Json json_in(const std::filesystem::path& folder, const char* file,
+                           std::initializer_list<const char*> names = {});
 
 // JSON that is read and written again in its order, such as logs that are continued. As strict and as linear: the
 // library's own reader of ordered JSON looks through an object for each of its names.

@@ -191,14 +191,10 @@ Counted count_earlier(const fs::path& folder, std::string_view test, const std::
 }  // namespace
 
 std::string model_family(const Checkpoint& model) {
-  const auto text_in = [&](const char* file, std::initializer_list<const char*> path) {
-    if (model.folder().empty() || !path_exists(model.folder() / file)) return std::string();
-    Json value = read_json(ReadPath::in(model.folder(), file));
-    for (const char* name : path) value = value.is_object() ? value.value(name, Json()) : Json();
-    return value.is_string() ? value.get<std::string>() : std::string();
-  };
-  for (const std::string& known : {text_in("attach.json", {"family"}), text_in("recipe.json", {"run", "data"})})
-    if (!known.empty()) return known;
+  const fs::path& folder = model.folder();
+  for (const Json& known :
+       {json_in(folder, "attach.json", {"family"}), json_in(folder, "recipe.json", {"run", "data"})})
+    if (known.is_string() && !known.get_ref<const std::string&>().empty()) return known.get<std::string>();
   return weights_sha256(model);
 }
 

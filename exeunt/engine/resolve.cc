@@ -2,11 +2,9 @@
 #include "exeunt/engine/resolve.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
-#include "exeunt/base/json.h"
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/profile.h"
@@ -124,9 +122,7 @@ ResolvedPolicy decide(const StoredPolicies& source, const std::optional<PolicyEn
 
 // A whole number of a file in the model's folder; 0 = there is none.
 int number_in_file(const fs::path& folder, const char* file, std::initializer_list<const char*> path) {
-  if (folder.empty() || !path_exists(folder / file)) return 0;
-  Json value = read_json(ReadPath::in(folder, file));
-  for (const char* name : path) value = value.is_object() ? value.value(name, Json()) : Json();
+  const Json value = json_in(folder, file, path);
   return value.is_number_integer() ? static_cast<int>(std::clamp<double>(value.get<double>(), 0, 1 << 20)) : 0;
 }
 

@@ -25,14 +25,11 @@ namespace {
 // How to name data for this model: as it was trained, if its recipe records that.
 std::string data_hint(const Checkpoint& model) {
   const std::string usual = "name a data folder with --task and --data, or a file of your own with --data";
-  const ReadPath path = ReadPath::in(model.folder(), "recipe.json");
-  if (!path_exists(path.path())) return usual;
-  const Json recipe = read_json(path);
-  const Json run = recipe.is_object() ? recipe.value("run", Json()) : Json();
-  if (!run.is_object() || !run.contains("columns")) return usual;
+  const Json columns = json_in(model.folder(), "recipe.json", {"run", "columns"});
+  if (columns.is_null()) return usual;
   return fmt::format(
       "name labelled rows that the model was not trained on: --data FILE{}; or train with --hold-out, which keeps some",
-      flags_for(columns_from(run.at("columns"))));
+      flags_for(columns_from(columns)));
 }
 
 // The model's labels get the names that fit the data.

@@ -298,15 +298,12 @@ std::string name_of_folder(const fs::path& folder) {
 }  // namespace
 
 CardFacts card_facts(const fs::path& folder, const fs::path& source) {
-  const auto read = [](const fs::path& from, const char* name) {
-    return path_exists(from / name) ? read_json(ReadPath::in(from, name)) : Json();
-  };
   CardFacts facts{.name = name_of_folder(folder)};
-  facts.attached = read(folder, "attach.json");
+  facts.attached = json_in(folder, "attach.json");
   if (path_exists(folder / "policy.json")) facts.policy = read_policy_file(ReadPath::in(folder, "policy.json"));
   if (source.empty()) return facts;
-  facts.results = read(source, "all_results.json");
-  facts.recipe = read(source, "recipe.json");
+  facts.results = json_in(source, "all_results.json");
+  facts.recipe = json_in(source, "recipe.json");
   SourceCard card = read_source_card(source);
   facts.author = std::move(card.author);
   facts.origin = std::move(card.text);
