@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/exeunt-train/train.h"
 
-#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <cstdio>

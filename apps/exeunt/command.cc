@@ -2,7 +2,6 @@
 #include "apps/exeunt/command.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -7,7 +7,6 @@
 
 #include "exeunt/base/checked.h"
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 
 namespace exeunt {

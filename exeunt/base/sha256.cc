@@ -10,7 +10,6 @@
 #include <openssl/sha.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
 
 namespace exeunt {
 

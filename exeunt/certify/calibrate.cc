@@ -2,14 +2,12 @@
 #include "exeunt/certify/calibrate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/certify/losses.h"
 #include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
 #include "exeunt/policy/policy_text.h"

@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/certify/certify_model.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/quantize.h"
 #include "exeunt/certify/split.h"
@@ -20,7 +19,6 @@
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/exits_file.h"
 #include "exeunt/policy/policy_text.h"
-#include "exeunt/policy/promise.h"
 
 namespace exeunt {
 namespace {

@@ -5,9 +5,6 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
-#include <optional>
-#include <span>
-#include <vector>
 
 // The guard of a header that sums in another order on x86-64: without it, both architectures give the same bits.
 #define BOOST_MATH_SPECIAL_FUNCTIONS_LANCZOS_SSE2

@@ -9,7 +9,6 @@
 #include "exeunt/base/json.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/parallel.h"
-#include "exeunt/base/safetensors.h"
 #include "exeunt/base/suggest.h"
 
 namespace exeunt {

@@ -2,10 +2,8 @@
 #include "exeunt/data/rows.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/base/utf8.h"

@@ -2,7 +2,6 @@
 #include "exeunt/engine/engine.h"
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -10,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "exeunt/base/error.h"
 #include "exeunt/engine/backend.h"
 #include "exeunt/engine/cpu/cpu_kernels.h"
 #include "exeunt/engine/cuda/cuda.h"

@@ -2,7 +2,6 @@
 #include "exeunt/eval/bench.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <numeric>
 

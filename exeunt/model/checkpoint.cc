@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include <fmt/ranges.h>
 

@@ -10,7 +10,6 @@
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/manifest.h"
-#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <optional>
 #include <system_error>
-#include <vector>
 
 #include <fmt/ranges.h>
 

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "exeunt/base/error.h"
-#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace {

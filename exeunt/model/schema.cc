@@ -7,7 +7,6 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/model/family.h"
-#include "exeunt/model/spec.h"
 
 namespace exeunt {
 namespace {

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "exeunt/base/checked.h"
-#include "exeunt/base/error.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/model/bytes.h"
 

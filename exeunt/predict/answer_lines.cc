@@ -2,7 +2,6 @@
 #include "exeunt/predict/answer_lines.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include <fmt/ranges.h>

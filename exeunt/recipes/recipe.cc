@@ -11,7 +11,6 @@
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/model/family.h"
-#include "exeunt/model/spec.h"
 #include "exeunt/policy/policy_text.h"
 
 namespace exeunt {

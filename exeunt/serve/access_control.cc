@@ -8,7 +8,6 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/sha256.h"
-#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
 namespace {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
-#include <optional>
 
 #include <fmt/ranges.h>
 

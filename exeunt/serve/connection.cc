@@ -2,7 +2,6 @@
 #include "exeunt/serve/connection.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include <boost/asio/buffer.hpp>

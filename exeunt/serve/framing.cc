@@ -12,7 +12,6 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/number.h"
-#include "exeunt/serve/http_message.h"
 
 namespace exeunt::serve {
 namespace {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/text/pipeline.h"
 
-#include <algorithm>
-
 #include "exeunt/base/error.h"
 #include "exeunt/text/unicode.h"
 

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "exeunt/base/error.h"
-#include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 
 namespace exeunt {

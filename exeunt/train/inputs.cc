@@ -12,7 +12,6 @@
 #include "exeunt/data/inspect.h"
 #include "exeunt/data/task.h"
 #include "exeunt/model/schema.h"
-#include "exeunt/recipes/train_plan.h"
 #include "exeunt/text/tokenizer.h"
 
 namespace exeunt {

@@ -2,7 +2,6 @@
 #include "exeunt/train/world.h"
 
 #include <cstdlib>
-#include <string>
 
 #include <fmt/format.h>
 

@@ -11,7 +11,6 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/suggest.h"
-#include "exeunt/eval/model_policy.h"
 #include "exeunt/model/manifest.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/goal_flags.h"

@@ -9,7 +9,6 @@
 #include "exeunt/engine/engine.h"
 #include "exeunt/engine/formulas.h"
 #include "exeunt/eval/drift.h"
-#include "exeunt/eval/make_trace.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/cost.h"
 #include "lab/elue/submission.h"

@@ -21,7 +21,6 @@
 #include "exeunt/engine/cpu/cpu_features.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/outputs/evidence.h"
-#include "exeunt/policy/policy_text.h"
 #include "lab/built_in.h"
 #include "lab/papers/reproduction.h"
 #include "lab/report/chart.h"
