@@ -223,5 +223,21 @@ TEST(Json, RejectsInvalidUtf8AndHugeNumbers) {
   EXPECT_EQ(error_of([] { (void)parse_json("", "f"); }).code(), Code::bad_file);
 }
 
+TEST(Json, InFolderIsNullWhereFileOrValueIsAbsent) {
+  const Scratch scratch;
+  scratch.write("run.json", R"({"run": {"length": 7, "none": null}, "list": [1]})");
+  const auto in = [&](const char* file, std::initializer_list<const char*> names) {
+    return json_in(scratch.path(), file, names);
+  };
+  EXPECT_EQ(in("run.json", {"run", "length"}), 7);
+  EXPECT_EQ(in("run.json", {}).size(), 2U);
+  EXPECT_TRUE(in("other.json", {}).is_null());
+  for (const char* name : {"none", "width"}) EXPECT_TRUE(in("run.json", {"run", name}).is_null()) << name;
+  EXPECT_TRUE(in("run.json", {"list", "length"}).is_null()) << "a list has no names";
+  EXPECT_TRUE(json_in("", "run.json").is_null());
+  scratch.write("run.json", "{");
+  EXPECT_EQ(error_of([&] { (void)in("run.json", {"run"}); }).code(), Code::bad_file);
+}
+
 }  // namespace
 }  // namespace exeunt
