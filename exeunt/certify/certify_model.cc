@@ -107,6 +107,14 @@ class Choosing {
   PrecisionChoice out_ = {};
 };
 
+// `named` alone, in the same form. Nothing is tried.
+PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named, const PrecisionPlan& plan) {
+  PrecisionChoice out{.trials = {{.setting = named}}};
+  out.fit = named == PrecisionSetting{} ? fp32.fit : plan.trace(named);
+  set_reference(out.fit, fp32.fit);
+  return out;
+}
+
 }  // namespace
 
 ModelCertifier::ModelCertifier(const Checkpoint& model, const TracedTexts& texts, const CalibrationData& fp32,
@@ -152,7 +160,8 @@ PrecisionChoice ModelCertifier::choose(const CalibrationPlan& calibration) const
   PrecisionPlan plan{.calibration = calibration};
   plan.trace = [&](const PrecisionSetting& setting) { return texts_.trace(setting, places(fp32_.fit_rows)); };
   if (options_.named) return named_precision(fp32_, {*options_.named, map_.exceptions(*options_.named)}, plan);
-  plan.candidates = faster_precisions(model_, engine_);
+  for (const Precision precision : {Precision::bf16, Precision::int8})
+    if (supports(engine_, precision)) plan.candidates.push_back({precision, map_.exceptions(precision)});
   plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace& fit) {
     return options_.predicted
                ? options_.predicted(policy, fit)
@@ -236,13 +245,6 @@ PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPla
   return Choosing(fp32, plan).run();
 }
 
-PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named, const PrecisionPlan& plan) {
-  PrecisionChoice out{.trials = {{.setting = named}}};
-  out.fit = named == PrecisionSetting{} ? fp32.fit : plan.trace(named);
-  set_reference(out.fit, fp32.fit);
-  return out;
-}
-
 CertifiedChoice certify_choice(std::span<const CertifyStep> steps, CalibrationPlan plan, const Observer& observer) {
   CertifiedChoice out{.setting = steps.back().setting, .data = steps.back().data()};
   count_try(out.data, plan, observer);
@@ -264,15 +266,6 @@ CertifiedChoice certify_choice(std::span<const CertifyStep> steps, CalibrationPl
     count_try(out.data, plan, observer);
   }
   out.calibration = calibrate(out.data, plan);
-  return out;
-}
-
-std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model, const EngineTraits& engine) {
-  const PrecisionMap map = precision_map_on(engine.name, model.folder(), model.spec());
-  std::vector<PrecisionSetting> out;
-  for (const Precision precision : {Precision::bf16, Precision::int8}) {
-    if (supports(engine, precision)) out.push_back({precision, map.exceptions(precision)});
-  }
   return out;
 }
 

@@ -52,10 +52,6 @@ struct PrecisionChoice {
 // `fp32` has the parts in fp32. Of those that certify and report, only the number of rows is looked at.
 [[nodiscard]] PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPlan& plan);
 
-// `named` alone, in the same form. Nothing is tried.
-[[nodiscard]] PrecisionChoice named_precision(const CalibrationData& fp32, const PrecisionSetting& named,
-                                              const PrecisionPlan& plan);
-
 struct Speedup {
   double precision = 1, exits = 1;
 
@@ -91,9 +87,6 @@ struct CertifyStep {
 // another try has left.
 [[nodiscard]] CertifiedChoice certify_choice(std::span<const CertifyStep> steps, CalibrationPlan plan,
                                              const Observer& observer);
-
-// The candidates of an engine for a model: the faster precisions, with the exceptions of its precision.json.
-[[nodiscard]] std::vector<PrecisionSetting> faster_precisions(const Checkpoint& model, const EngineTraits& engine);
 
 struct CertifyOptions {
   Device device = {};

@@ -77,6 +77,14 @@ double best_log_capital(std::span<const double> losses, std::span<const double> 
 constexpr boost::math::policies::policy<boost::math::policies::promote_double<false>> kInDouble;
 
 // Tests take losses in [0, 1]; others are scaled to it, and the budget with them.
+// The values a loss may take. A mean loss of `max_drop` is a share of at most this.
+struct LossRange {
+  double low = 0, high = 1;
+};
+LossRange range_of(RiskLoss loss) noexcept {
+  return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
+}
+
 double to_unit(double value, LossRange range) {
   return (value - range.low) / (range.high - range.low);
 }
@@ -318,10 +326,6 @@ double chi_square_tail(double x, int degrees) {
   check(degrees > 0, "a chi-square variable has degrees of freedom");
   if (!(x > 0)) return 1;
   return boost::math::gamma_q(degrees / 2.0, x / 2, kInDouble);
-}
-
-LossRange range_of(RiskLoss loss) noexcept {
-  return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
 }
 
 std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows) {

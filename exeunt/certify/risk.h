@@ -66,12 +66,6 @@ namespace exeunt {
 // P(X > x) of a chi-square variable.
 [[nodiscard]] double chi_square_tail(double x, int degrees);
 
-// The values a loss may take. A mean loss of `max_drop` is a share of at most this.
-struct LossRange {
-  double low = 0, high = 1;
-};
-[[nodiscard]] LossRange range_of(RiskLoss loss) noexcept;
-
 // ltt_binomial counts lost answers alone. For zero_one_drop, where others are gained, that bounds the mean loss, too.
 struct RiskTest {
   RiskLoss loss = RiskLoss::disagreement;

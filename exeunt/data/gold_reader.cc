@@ -35,11 +35,13 @@ std::map<std::string_view, int> places_of(const std::vector<std::string>& labels
   return out;
 }
 
-}  // namespace
-
+// A label as it is compared: without blanks around it, without case (of ASCII letters), and "1.0" as "1". What is
+// written in two ways is one label.
 std::string label_key(std::string_view label) {
   return lower(without_zeros(trimmed(label)));
 }
+
+}  // namespace
 
 bool looks_missing(std::string_view label) {
   static constexpr std::array<std::string_view, 9> kMissing{"na",   "n/a",  "#n/a", "<na>", "nan",

@@ -18,10 +18,6 @@ namespace exeunt {
 
 inline constexpr float kNoGold = std::numeric_limits<float>::quiet_NaN();
 
-// A label as it is compared: without blanks around it, without case (of ASCII letters), and "1.0" as "1". What is
-// written in two ways is one label.
-[[nodiscard]] std::string label_key(std::string_view label);
-
 // Does it look like a value that is missing: "NA", "nan", "null" …, in the spellings that pandas and R write?
 [[nodiscard]] bool looks_missing(std::string_view label);
 

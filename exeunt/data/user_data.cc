@@ -275,6 +275,11 @@ DataFormat known_format(const fs::path& path, const UserColumns& columns) {
               hint.empty() ? "write one of these formats, or give the file the right extension" : std::string(hint));
 }
 
+struct DataFile {
+  fs::path path;
+  std::string label = {};  // of a whole file that is one text; empty: a table
+};
+
 // In the order of their names, without hidden ones.
 std::set<fs::path> entries_of(const fs::path& folder) {
   std::set<fs::path> out;
@@ -313,8 +318,6 @@ std::vector<DataFile> files_in(const fs::path& folder) {
               "for a GLUE or ELUE task add --task; its folder is named after it");
 }
 
-}  // namespace
-
 std::vector<DataFile> data_files(const std::string& name) {
   std::error_code ignored;
   if (fs::is_directory(name, ignored)) return files_in(name);
@@ -324,6 +327,8 @@ std::vector<DataFile> data_files(const std::string& name) {
     if (!part.empty()) out.push_back({std::string(part)});
   return out;
 }
+
+}  // namespace
 
 OrderedJson columns_json(const UserColumns& columns) {
   OrderedJson out{{"text", columns.text}, {"label", columns.label}};

@@ -29,19 +29,11 @@ struct UserColumns {
   bool skip_bad = false;                        // leave rows out that cannot be used, instead of refusing the file
 };
 
-// Which files the user's data is made of.
-struct DataFile {
-  std::filesystem::path path;
-  std::string label = {};  // of a whole file that is one text; empty: a table
-};
-
 // `name` is a file; several, separated by commas; a folder of tables; or a folder whose folders are labels and hold
-// texts (*.txt), one in each file. In the order of their names. Throws Error if there is none.
-[[nodiscard]] std::vector<DataFile> data_files(const std::string& name);
-
-// `name` as data_files() takes it. Empty lines are skipped; rows whose text is blank are skipped, counted and reported
-// in the notices, because no answer can be right for them, and so are with `skip_bad` those that cannot be read; other
-// columns are ignored. Throws Error bad_file with line and column of the first bad row, and how many more there are.
+// texts (*.txt), one in each file; in the order of their names. Empty lines are skipped; rows whose text is blank are
+// skipped, counted and reported in the notices, because no answer can be right for them, and so are with `skip_bad`
+// those that cannot be read; other columns are ignored. Throws Error bad_file with line and column of the first bad
+// row, and how many more there are.
 [[nodiscard]] Dataset read_user_data(const std::string& name, const UserColumns& columns,
                                      const OnBadRow& on_bad_row = {});
 

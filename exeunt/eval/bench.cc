@@ -129,6 +129,20 @@ std::vector<BenchPoint> points_of(const BenchPlan& plan) {
   return out;
 }
 
+// Texts that are all submitted at once; times are of one text, on average.
+BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds) {
+  return time_all(engine, ask, texts, {seconds, static_cast<double>(texts.size()), 2});
+}
+
+// By the cost rules of model/cost.h, the last layer counted in full.
+double nominal_operations(const Engine& engine, const BenchPoint& point) {
+  const int depth = point.exit_mean > 0 ? point.exit_mean : point.exit_at;
+  const int layers = depth == 0 ? engine.spec().layers : depth;
+  const int64_t macs =
+      embedding_macs(engine.spec(), point.length) + first_layers_macs(engine.spec(), point.length, layers);
+  return 2.0 * static_cast<double>(macs) * point.batch;
+}
+
 // These texts at one point. Times are of all of them, or of one on average.
 BenchRow measure_row(Engine& engine, const BenchPoint& point, std::span<const Encoding> texts, bool of_one) {
   BenchRow row{.precision = engine.precision(), .point = point};
@@ -300,18 +314,6 @@ double time_once(Engine& engine, const Ask& ask, std::span<const Encoding> texts
   (void)engine.answer(texts, ask);
   const double clock = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return (cpu ? processor_ms() - processor : clock) / static_cast<double>(texts.size());
-}
-
-BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds) {
-  return time_all(engine, ask, texts, {seconds, static_cast<double>(texts.size()), 2});
-}
-
-double nominal_operations(const Engine& engine, const BenchPoint& point) {
-  const int depth = point.exit_mean > 0 ? point.exit_mean : point.exit_at;
-  const int layers = depth == 0 ? engine.spec().layers : depth;
-  const int64_t macs =
-      embedding_macs(engine.spec(), point.length) + first_layers_macs(engine.spec(), point.length, layers);
-  return 2.0 * static_cast<double>(macs) * point.batch;
 }
 
 // With h the time of a run that leaves at layer k without CLS first, h(k) = embedding + k · layer + exits asked; so two

@@ -52,13 +52,8 @@ struct BenchTimes {
   int runs = 0;
 };
 [[nodiscard]] BenchTimes time_texts(Engine& engine, const Ask& ask, const BenchPoint& point);
-// The same for these texts, all of them submitted at once; times are of one text, on average.
-[[nodiscard]] BenchTimes time_encoded(Engine& engine, const Ask& ask, std::span<const Encoding> texts, double seconds);
 // One pass: milliseconds of a text, of processor time on the CPU and by the clock on a GPU.
 [[nodiscard]] double time_once(Engine& engine, const Ask& ask, std::span<const Encoding> texts);
-
-// Operations of one text by the cost rules of model/cost.h, the last layer counted in full.
-[[nodiscard]] double nominal_operations(const Engine& engine, const BenchPoint& point);
 
 // Times of the parts of a model over `lengths`, by differences of whole runs. `engine` runs with `options`.
 struct ProfilePlan {

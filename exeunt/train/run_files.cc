@@ -39,6 +39,15 @@ OrderedJson modernised(const OrderedJson& stored, const OrderedJson& now) {
   return out;
 }
 
+bool holds_run(const fs::path& out) {
+  std::error_code ignored;
+  if (path_exists(out / kLogFile)) return true;
+  for (const auto& entry : fs::directory_iterator(out, ignored)) {
+    if (entry.path().filename().string().starts_with(kCheckpoint)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 RunLog::RunLog(const fs::path& out, const OrderedJson& entries) : path_(out / kLogFile) {
@@ -192,15 +201,6 @@ std::vector<std::string> write_trained(const SavedWeights& weights, const fs::pa
   facts.origin.clear();
   write_card(out, weights.checkpoint, facts);
   return notices;
-}
-
-bool holds_run(const fs::path& out) {
-  std::error_code ignored;
-  if (path_exists(out / kLogFile)) return true;
-  for (const auto& entry : fs::directory_iterator(out, ignored)) {
-    if (entry.path().filename().string().starts_with(kCheckpoint)) return true;
-  }
-  return false;
 }
 
 void require_free(const fs::path& out) {

@@ -76,9 +76,7 @@ struct SavedWeights {
 // folder with a manifest is a whole one. Behind it a model card, with the results that lie in `out`.
 std::vector<std::string> write_trained(const SavedWeights& weights, const std::filesystem::path& out);
 
-// Whether a folder holds a run, finished or not.
-[[nodiscard]] bool holds_run(const std::filesystem::path& out);
-// Refuses such a folder. Throws Error (usage).
+// Refuses a folder that holds a run, finished or not. Throws Error (usage).
 void require_free(const std::filesystem::path& out);
 
 // Takes an earlier run out of a folder: its checkpoints and logs, and the manifest, without which the rest is no model.
