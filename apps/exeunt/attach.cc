@@ -23,7 +23,8 @@ struct AttachFlags {
   BudgetFlags budget{.budgets = {"2%"}};
   std::string format, precision, out;
   bool tab_pair = false;
-  size_t exit_0_mib = 0;
+  bool no_exit_0 = false;
+  size_t exit_0_mib = NgramSettings{}.bytes >> 20;
 };
 
 // Labels and texts come in files of the same columns.
@@ -50,7 +51,7 @@ AttachJob job_of(const AttachFlags& flags) {
   job.texts.columns = text_columns(flags);
   job.out = flags.out.empty() ? default_out(job.model) : flags.out;
   job.precision = precision_named(flags.precision);
-  job.exit_0_bytes = flags.exit_0_mib << 20;
+  job.exit_0_bytes = flags.no_exit_0 ? 0 : flags.exit_0_mib << 20;
   flags.budget.put_into(job.plan);
   if (!flags.budget.range.empty()) job.plan.range = value_range(flags.budget.range, "--range");
   // Everything is written in one go at the end. An interruption before that leaves nothing; during it, it waits.
@@ -219,11 +220,12 @@ void add_attach(CommandLine& line) {
   add_field_flags(*verb, job.heads);
   verb->get_option("--lr")->default_str("0.001; 0.003 for regression and for ten labels or more");
   verb->add_option("--seed", job.texts.seed, "Seed of the draw, the split and the exits")->capture_default_str();
-  verb->add_option("--exit0-size", flags->exit_0_mib,
-                   "Add an exit before the first layer, which answers from the words alone, with a table of at most so "
-                   "many MiB; 0 = none; the CPU alone runs it")
-      ->check(number_in(0, 1024))
-      ->capture_default_str();
+  verb->add_flag("--no-exit0", flags->no_exit_0,
+                 "Leave out the exit before the first layer, which answers from the words alone");
+  verb->add_option("--exit0-size", flags->exit_0_mib, "Size of the table of that exit at most, in MiB; 0 = --no-exit0")
+      ->check(number_in(0, 128))
+      ->capture_default_str()
+      ->excludes(verb->get_option("--no-exit0"));
   add_verbose_flag(line, *verb);
   verb->add_flag("--force", job.force, "Replace the exits that the model has, and a folder that exists");
   verb->add_option("--out", flags->out, "Output folder")->default_str("the model's name with -fast");

@@ -16,15 +16,6 @@ namespace {
 
 using TextIndices = std::span<const size_t>;  // of texts
 
-// Each epoch has its own order.
-std::vector<size_t> order_of_epoch(size_t texts, uint64_t seed, int epoch) {
-  std::vector<size_t> order(texts);
-  std::iota(order.begin(), order.end(), size_t{0});
-  const uint64_t stream = random_bits(~seed, static_cast<uint64_t>(epoch));
-  for (size_t i = texts; i-- > 1;) std::swap(order[i], order[random_bits(stream, i) % (i + 1)]);
-  return order;
-}
-
 // A phase's progress bar, for several threads.
 class PhaseProgress {
  public:
@@ -114,7 +105,7 @@ class ExitTrainer {
     validation_.resize(validation.size());
     std::iota(validation_.begin(), validation_.end(), train_count_);
     for (int epoch = 0; epoch < options.heads.epochs; ++epoch) {
-      orders_.push_back(order_of_epoch(train_count_, options.heads.seed, epoch));
+      orders_.push_back(epoch_order(train_count_, options.heads.seed, epoch));
     }
     for (int exit = 1; exit < layers_; ++exit) {
       exits_.push_back({.trainer = {}, .found = {.after = exit, .weights = HeadArray(shape_of(engine))}});
@@ -134,7 +125,8 @@ class ExitTrainer {
     AttachedExits out;
     for (Exit& exit : exits_) out.exits.push_back(std::move(exit.found));
     if (options_.pieces) {
-      const NgramSettings settings{.bytes = options_.ngram_bytes, .seed = options_.heads.seed};
+      const NgramSettings settings{
+          .bytes = options_.ngram_bytes, .memory = options_.memory, .seed = options_.heads.seed};
       out.ngrams = train_ngrams(texts_, train_count_, *targets_, *options_.pieces, settings, options_.threads);
     }
     return out;

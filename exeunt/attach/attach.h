@@ -50,5 +50,7 @@ struct AttachedExits {
 
 // `finished` with the new exits before its last one.
 [[nodiscard]] Checkpoint with_exits(const Checkpoint& finished, const AttachedExits& attached);
+// `model` with exit 0 before its exits.
+[[nodiscard]] Checkpoint with_ngrams(const Checkpoint& model, const TrainedNgrams& ngrams);
 
 }  // namespace exeunt

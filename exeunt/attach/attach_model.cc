@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "exeunt/attach/exit_0.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
@@ -56,6 +57,7 @@ struct AttachRecord {
   int max_length = 0, texts_per_row = 1;
   std::string engine = {}, precision = {};
   HeadSettings heads = {};
+  int64_t exit_0_bytes = 0;
   std::string tool = {}, created = {};
 
   template <class Self, class Visit>
@@ -75,6 +77,7 @@ struct AttachRecord {
     visit(Field{"engine", "Which ran the frozen model"}, self.engine);
     visit(Field{"precision", "… and in which precision"}, self.precision);
     HeadSettings::fields(self.heads, visit);
+    visit(Field{"exit_0_bytes", "Of the table of exit 0 at most; 0: it was not wanted"}, self.exit_0_bytes);
     visit(Field{"tool", "Version of exeunt"}, self.tool);
     visit(Field{"created", "RFC 3339"}, self.created);
   }
@@ -339,6 +342,8 @@ class AttachFlow {
   [[nodiscard]] size_t memory_for_rows() const { return job_.memory - std::min(job_.memory / 2, drawn_.bytes); }
 
   void learn() {
+    std::optional<TokenPieces> pieces;
+    if (job_.exit_0_bytes > 0) pieces = token_pieces(*tokenizer_, finished_.spec().vocab);
     Engine engine(finished_, {.precision = precision(), .exceptions = exceptions_, .threads = job_.texts.threads});
     result_.engine = engine.name();
     result_.threads = engine.threads();
@@ -347,29 +352,13 @@ class AttachFlow {
                          {.heads = heads(),
                           .threads = job_.texts.threads,
                           .memory = memory_for_rows(),
-                          .pieces = pieces(),
+                          .pieces = std::move(pieces),
                           .ngram_bytes = job_.exit_0_bytes,
                           .progress = observer_.progress,
                           .on_teacher_logits = [&](std::span<const float> logits) {
                             require_different_answers(logits, finished_.exits());
                           }});
     model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits_));
-  }
-
-  [[nodiscard]] std::optional<TokenPieces> pieces() const {
-    if (job_.exit_0_bytes == 0) return std::nullopt;
-    return token_pieces(*tokenizer_, finished_.spec().vocab);
-  }
-
-  // Whether the validation texts promise fewer layers with exit 0 than without.
-  [[nodiscard]] bool exit_0_pays(CalibrationPlan plan) const {
-    const auto cost = [&] {
-      return try_families(fp32_, static_cast<int64_t>(fp32_.certify.rows), plan).front().cost_fraction;
-    };
-    const double with = cost();
-    plan.exits = fp32_.fit.info.layers;
-    plan.exits.erase(plan.exits.begin());
-    return with < cost();
   }
 
   // The texts that were not learned, in the order of their parts.
@@ -386,10 +375,10 @@ class AttachFlow {
   void certify() {
     const MeasureOptions run{
         .max_length = result_.max_length, .threads = job_.texts.threads, .tokenizer = source_.folder().string()};
-    const TracedTexts texts(*model_, run, {held_out_rows()});
-    const std::vector<size_t> all = texts.all();
+    std::optional<TracedTexts> texts(std::in_place, *model_, run, std::vector{held_out_rows()});
+    const std::vector<size_t> all = texts->all();
     const ExitTrace trace =
-        texts.trace({}, all, observer_.progress);  // once in fp32, for every part and every precision
+        texts->trace({}, all, observer_.progress);  // once in fp32, for every part and every precision
     const auto part = [&](size_t first, size_t count) {
       const std::span<const size_t> own = std::span<const size_t>(all).subspan(first, count);
       return std::pair{select_rows(trace, own),
@@ -404,12 +393,15 @@ class AttachFlow {
     plan.family = family_;
     plan.test = test_;
     if (result_.problem == Problem::regression) choose_range(plan);
-    if (exits_.ngrams && !exit_0_pays(plan)) {
+    if (exits_.ngrams && !exit_0_pays(fp32_, static_cast<int64_t>(parts.certify), plan)) {
+      observer_.notice("the exit before the first layer is left out: it saves nothing on the validation texts");
       exits_.ngrams.reset();
       model_ = std::make_unique<const Checkpoint>(with_exits(finished_, exits_));
-      return certify();
+      for (ExitTrace* rows : {&fp32_.fit, &fp32_.certify, &fp32_.report})
+        *rows = without_first_exit(*rows, weights_sha256(*model_));
+      texts.emplace(*model_, run, std::vector{held_out_rows()});
     }
-    const ModelCertifier certifier(*model_, texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
+    const ModelCertifier certifier(*model_, *texts, fp32_, all, {.named = job_.precision, .search_texts = kSearch},
                                    observer_);
     static_cast<CertifiedChoice&>(result_) = certifier.run(plan);
     const DropOutcome& first = result_.calibration.outcomes.front();
@@ -477,6 +469,7 @@ class AttachFlow {
     record.engine = result_.engine;
     record.precision = name_of(precision());
     record.heads = heads();
+    record.exit_0_bytes = static_cast<int64_t>(job_.exit_0_bytes);
     record.tool = version();
     record.created = now_rfc3339();
     return record;

@@ -31,10 +31,10 @@ struct AttachJob {
   // In which the model runs and is certified; none: it runs in fp32, and the precision that is expected to answer
   // fastest is certified, as in calibrate_model().
   std::optional<Precision> precision = {};
-  HeadSettings heads = {.rate = 0};        // rate 0: by what the model answers, see lab/notebooks/reproducing.md
-  CalibrationPlan plan = {};               // budgets, delta and range of values
-  size_t memory = AttachOptions{}.memory;  // for texts, rows and trainers
-  size_t exit_0_bytes = 0;                 // of the table of an exit before the first layer at most; 0: no such exit
+  HeadSettings heads = {.rate = 0};             // rate 0: by what the model answers, see lab/notebooks/reproducing.md
+  CalibrationPlan plan = {};                    // budgets, delta and range of values
+  size_t memory = AttachOptions{}.memory;       // for texts, rows and trainers
+  size_t exit_0_bytes = NgramSettings{}.bytes;  // of the table of an exit before the first layer; 0: no such exit
   // Called right before and after the folder is written, which must not be interrupted.
   std::function<void(bool writing)> writing = [](bool) {};
 };

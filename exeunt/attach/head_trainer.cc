@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
+#include <utility>
 
 #include "exeunt/base/random.h"
 
@@ -41,6 +43,14 @@ struct AdamStep {
 
 uint64_t random_bits(uint64_t stream, uint64_t index) noexcept {
   return mix_bits(stream + (index + 1) * SplitMix64::kStep);  // what SplitMix64(stream) draws after `index` others
+}
+
+std::vector<size_t> epoch_order(size_t texts, uint64_t seed, int epoch) {
+  std::vector<size_t> order(texts);
+  std::iota(order.begin(), order.end(), size_t{0});
+  const uint64_t stream = random_bits(~seed, static_cast<uint64_t>(epoch));
+  for (size_t i = texts; i-- > 1;) std::swap(order[i], order[random_bits(stream, i) % (i + 1)]);
+  return order;
 }
 
 HeadTrainer::HeadTrainer(const HeadShape& shape, const Kernels& kernels, const HeadSettings& settings, int number,

@@ -75,5 +75,7 @@ class HeadTrainer {
 
 // 64 random bits for place `index` of a stream.
 [[nodiscard]] uint64_t random_bits(uint64_t stream, uint64_t index) noexcept;
+// The numbers of the texts in the order of an epoch: each has its own.
+[[nodiscard]] std::vector<size_t> epoch_order(size_t texts, uint64_t seed, int epoch);
 
 }  // namespace exeunt

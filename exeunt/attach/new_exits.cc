@@ -113,11 +113,6 @@ Checkpoint with_exits(const Checkpoint& finished, const AttachedExits& attached)
   ExitLayout layout = finished.exits();
   layout.sites.clear();
   TensorSet tensors = backbone_of(finished);
-  if (attached.ngrams) {
-    layout.ngrams = attached.ngrams->shape;
-    layout.sites.push_back({.after = 0, .classifier = kNoClassifier});
-    put_ngrams(*attached.ngrams, tensors);
-  }
   int index = 0;
   for (const AttachedExit& exit : attached.exits) {
     layout.sites.push_back({.after = exit.after, .reader = index, .pooler = index, .classifier = index});
@@ -128,7 +123,19 @@ Checkpoint with_exits(const Checkpoint& finished, const AttachedExits& attached)
   if (old.pooler) last.pooler = index;
   layout.sites.push_back(last);
   take_head(finished, old, last, tensors);
-  return {finished.spec(), std::move(layout), std::move(tensors), origin_of(finished)};
+  Checkpoint out(finished.spec(), std::move(layout), std::move(tensors), origin_of(finished));
+  return attached.ngrams ? with_ngrams(out, *attached.ngrams) : out;
+}
+
+Checkpoint with_ngrams(const Checkpoint& model, const TrainedNgrams& ngrams) {
+  ExitLayout layout = model.exits();
+  layout.ngrams = ngrams.shape;
+  layout.sites.insert(layout.sites.begin(), ExitSite{.after = 0, .classifier = kNoClassifier});
+  TensorSet tensors = model.tensors();
+  put_ngrams(ngrams, tensors);
+  Origin origin = origin_of(model);
+  origin.policy = model.native_policy();
+  return {model.spec(), std::move(layout), std::move(tensors), std::move(origin)};
 }
 
 }  // namespace exeunt

@@ -5,7 +5,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "exeunt/attach/head_trainer.h"
@@ -72,11 +71,7 @@ class Run {
   }
 
   void epoch(int number) {
-    std::vector<size_t> order(train_);
-    std::iota(order.begin(), order.end(), size_t{0});
-    const uint64_t stream = random_bits(~seed_, static_cast<uint64_t>(number));
-    for (size_t i = train_; i-- > 1;) std::swap(order[i], order[random_bits(stream, i) % (i + 1)]);
-    for (const size_t text : order) step(text);
+    for (const size_t text : epoch_order(train_, seed_, number)) step(text);
   }
 
   // Mean loss and agreement over the validation texts.
@@ -162,7 +157,10 @@ TrainedNgrams train_ngrams(std::span<const Encoding> texts, size_t train, const 
   shape.shape.piece_bytes = static_cast<int64_t>(pieces.bytes.size());
   shape.pieces = std::move(pieces);
   std::array<TrainedNgrams, kRates.size()> found;
-  parallel_for(static_cast<int64_t>(kRates.size()), threads, [&](int64_t nth) {
+  const size_t weights = (size_t{1} << shape.shape.bits) * static_cast<size_t>(shape.shape.rank);
+  const size_t run_bytes = weights * (2 * sizeof(float) + sizeof(uint16_t));  // with their squares, and the best so far
+  const bool together = kRates.size() * run_bytes <= settings.memory;
+  parallel_for(static_cast<int64_t>(kRates.size()), together ? threads : 1, [&](int64_t nth) {
     TrainedNgrams& best = found[static_cast<size_t>(nth)];
     best.loss = std::numeric_limits<double>::infinity();
     Run run(texts, train, targets, shape, outputs, settings.seed, kRates[static_cast<size_t>(nth)]);

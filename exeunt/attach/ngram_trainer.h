@@ -14,7 +14,8 @@ namespace exeunt {
 
 struct NgramSettings {
   int epochs = 12;
-  size_t bytes = size_t{16} << 20;  // of the table at most
+  size_t bytes = size_t{16} << 20;  // of the table at most; training takes six times as much, or ten,
+  size_t memory = SIZE_MAX;         // which is faster and done where it fits; the result is the same
   uint64_t seed = 42;
 };
 

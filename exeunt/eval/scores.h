@@ -11,12 +11,19 @@
 #include <vector>
 
 #include "exeunt/base/json.h"
+#include "exeunt/data/features.h"
 #include "exeunt/data/metrics.h"
 #include "exeunt/policy/policy.h"
 #include "exeunt/policy/replay.h"
 #include "exeunt/policy/trace.h"
 
 namespace exeunt {
+
+// Rows as token ids, and what every exit of a model says of them.
+struct TracedRows {
+  const Features& rows;
+  const ExitTrace& trace;
+};
 
 // n_l texts exit at layer l of L; N in all.
 struct LayerCost {

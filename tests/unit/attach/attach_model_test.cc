@@ -141,7 +141,8 @@ TEST_P(AttachGoldenTest, LeavesFullDepthAnswersAsTheyWere) {
   for (const std::string& text : some_texts(1000, 2)) {
     EXPECT_EQ(before.answer(text).logits, after.answer(text).logits) << text;
   }
-  EXPECT_EQ(after.checkpoint().exits().sites.size(), static_cast<size_t>(after.checkpoint().spec().layers));
+  const ExitLayout& exits = after.checkpoint().exits();
+  EXPECT_EQ(exits.sites.size(), static_cast<size_t>(after.checkpoint().spec().layers) + (exits.ngrams ? 1 : 0));
 }
 
 TEST_P(AttachGoldenTest, KeepsItsPromiseLive) {
@@ -351,7 +352,7 @@ TEST_F(AttachModelTest, ReplacesExitsOnRequestAlone) {
   again.model = job.out.string();
   again.out = scratch_.path() / "again";
   EXPECT_THAT([&] { (void)attach_model(again, silent()); },
-              testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("has 3 exits already"))));
+              testing::Throws<Error>(testing::Property(&Error::what, testing::HasSubstr("exits already"))));
   EXPECT_FALSE(path_exists(again.out));
   // Its texts are known now: others have to certify.
   again.force = true;
@@ -421,6 +422,47 @@ TEST_F(AttachModelTest, WritesEverythingInOneGoAtTheEnd) {
   job.writing = [&](bool writing) { seen.emplace_back(writing, path_exists(job.out)); };
   (void)attach_model(job, silent());
   EXPECT_EQ(seen, (std::vector<std::pair<bool, bool>>{{true, false}, {false, true}}));
+}
+
+TEST_F(AttachModelTest, HasExit0ByDefault) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  job.plan.max_drops = {0.2};
+  const Attached done = attach_model(job, silent());
+  EXPECT_EQ(done.exits.front().layer, 0);
+  EXPECT_TRUE(Checkpoint::open(job.out.string()).exits().ngrams);
+  const Json record = Json::parse(read_text(job.out / "attach.json"));
+  EXPECT_EQ(record["exit_0_bytes"], 16 << 20);
+}
+
+// So few texts certify only what loses nothing, which no early exit of values does. The texts are traced once, and
+// what certifies is what would have been without an exit 0.
+TEST_F(AttachModelTest, LeavesOutExit0ThatSavesNothing) {
+  AttachJob job = this->job("hf_bert_regression", file(some_texts(740, 1)));
+  job.precision = Precision::fp32;
+  job.plan.max_drops = {0.011};
+  int traces = 0;
+  std::string last, noticed;
+  Observer observer{.notice = [&](const std::string& text) { noticed += text + "\n"; }};
+  observer.progress.terminal = true;  // a bar for each pass, which ends its line
+  observer.progress.now = [] { return std::chrono::duration<double>(0); };
+  observer.progress.write = [&](std::string_view text) {
+    traces += text == "\n" && last.starts_with("\rtrace") ? 1 : 0;
+    last = text;
+  };
+  const Attached left_out = attach_model(job, observer);
+  EXPECT_EQ(traces, 1);
+  EXPECT_NE(noticed.find("the exit before the first layer is left out"), std::string::npos);
+  EXPECT_EQ(left_out.exits.front().layer, 1);
+  const std::string weights = weights_sha256(Checkpoint::open(job.out.string()));
+  EXPECT_EQ(read_policy_file(job.out / "policy.json").weights, weights);
+
+  job.exit_0_bytes = 0;
+  job.force = true;
+  ::setenv("XDG_STATE_HOME", (scratch_.path() / "other").c_str(), 1);
+  const Attached never = attach_model(job, silent());
+  EXPECT_EQ(weights_sha256(Checkpoint::open(job.out.string())), weights);
+  EXPECT_EQ(left_out.data.certify.logits, never.data.certify.logits);
+  EXPECT_EQ(left_out.data.certify.info.layers, never.data.certify.info.layers);
 }
 
 TEST(SplitTexts, GivesSmallSetsALargerHeldOutShare) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/attach/head_trainer.h"
 
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -88,6 +89,15 @@ TEST(HeadTrainer, KeepsTheBestWeights) {
   EXPECT_FALSE(trainer.keep_if_best(0.5));
   EXPECT_TRUE(trainer.keep_if_best(0.25));
   EXPECT_TRUE(std::equal(trainer.best().all().begin(), trainer.best().all().end(), trainer.weights().all().begin()));
+}
+
+TEST(EpochOrder, HasEveryTextOnceAndDiffersByEpochAndSeed) {
+  std::vector<size_t> order = epoch_order(100, 7, 1);
+  EXPECT_EQ(order, epoch_order(100, 7, 1));
+  EXPECT_NE(order, epoch_order(100, 7, 2));
+  EXPECT_NE(order, epoch_order(100, 8, 1));
+  std::ranges::sort(order);
+  for (size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], i);
 }
 
 // One step of AdamW by its definition, on the first weight of the classifier's bias: no dropout, no decay there.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/attach/attach.h"
+#include "exeunt/base/error.h"
 #include "tests/fixtures/peak_memory.h"
 #include "tests/unit/engine/random_model.h"
 
@@ -61,6 +62,31 @@ TEST_F(AttachMemory, StaysWithinMemoryOption) {
   RecordProperty("limited", static_cast<int>(limited >> 10));
   EXPECT_GT(kept, rows) << "all rows are kept where there is room for them";
   EXPECT_LT(limited, kLimit + kSlack);
+}
+
+// Its two learning rates take turns where both together do not fit.
+TEST_F(AttachMemory, TrainsExit0WithinMemoryOption) {
+  constexpr int kManyTokens = 2000, kOutputs = 40;
+  constexpr size_t kTexts = 8000, kTable = 16 * kMiB;
+  ModelSpec spec = spec_;
+  spec.vocab = kManyTokens;
+  std::vector<Encoding> texts;
+  std::vector<float> teacher(kTexts * kOutputs);
+  for (size_t i = 0; i < kTexts; ++i) {
+    texts.push_back(random_text(spec, kTokens, static_cast<uint32_t>(i)));
+    teacher[i * kOutputs + i % kOutputs] = 3;
+  }
+  const Imitation targets(teacher, ExitLayout{{}, kOutputs}, 1);
+  const auto grown = [&](size_t memory) {
+    return peak_growth([&] {
+      const TrainedNgrams found = train_ngrams(texts, kTexts - 100, targets, small_pieces(kManyTokens),
+                                               {.epochs = 1, .bytes = kTable, .memory = memory}, 2);
+      if (found.table.size() * sizeof(found.table[0]) != kTable) throw Error(Code::failure, "a smaller table");
+    });
+  };
+  const long together = grown(10 * kTable) << 10, in_turns = grown(6 * kTable) << 10;
+  EXPECT_GT(together, static_cast<long>(9 * kTable)) << "or there is nothing to see";
+  EXPECT_LT(in_turns, static_cast<long>(6 * kTable + kSlack));
 }
 
 }  // namespace

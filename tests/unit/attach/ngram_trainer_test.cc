@@ -78,6 +78,13 @@ TEST(NgramTrainer, IsIndependentOfThreads) {
   EXPECT_EQ(one.epoch, two.epoch);
 }
 
+TEST(NgramTrainer, IsIndependentOfMemory) {
+  const Task task(Problem::classification, 4, 300);
+  const TrainedNgrams tight = train_ngrams(task.texts, task.train, Imitation(task.teacher, task.exits, 1),
+                                           small_pieces(kVocabulary), {.epochs = 8, .memory = 0}, 2);
+  EXPECT_EQ(tight.table, task.trained(2).table);
+}
+
 TEST(NgramTrainer, KeepsTheEpochWithTheLowestLoss) {
   const Task task(Problem::classification, 4, 300);
   EXPECT_LE(task.trained(1, NgramSettings{}.bytes, 6).loss, task.trained(1, NgramSettings{}.bytes, 2).loss);
