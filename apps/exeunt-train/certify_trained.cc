@@ -10,6 +10,7 @@
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/attach/attach_model.h"
+#include "exeunt/attach/exit_0.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/certify/calibrate_model.h"
@@ -77,6 +78,7 @@ OrderedJson attach_exits(const Common& common, const Certification& what, double
   job.labelled.path = (std::filesystem::path(what.model) / kHeldOutFile).string();
   job.out = what.model + "-fast";
   job.plan.max_drops = {max_drop};
+  if (!what.exit_0) job.exit_0_bytes = 0;
   const Attached done = attach_model(job, observer);
   std::vector<PolicyScore> early;
   for (const BudgetReport& budget : done.budgets) early.push_back(budget.score);
@@ -94,6 +96,19 @@ void require_thresholds_fit(const Certification& what, const OutputSpec& outcome
     throw Error(Code::usage, "--thresholds: the rows have one label each",
                 "--multi-label reads \"a|b\" and lists, --label-columns a,b a column for each label");
   if (what.thresholds != "fit") (void)parse_thresholds(what.thresholds, outcome.labels, {});
+}
+
+Checkpoint with_exit_0(const Certification& what, const Checkpoint& trained, const TracedRows& train,
+                       const TracedRows& eval) {
+  if (trained.exits().sites.size() < 2) return trained;
+  const auto tokenizer = load_tokenizer(trained.folder());
+  Exit0Options options{.pieces = token_pieces(*tokenizer, trained.spec().vocab), .threads = what.threads};
+  options.plan.max_drops = {what.max_drop.value_or(certifiable_drop(what.rows, std::nullopt).value_or(kUsualDrop))};
+  options.plan.range = trained.exits().range;
+  // Where no rows were kept to certify, others will be brought: as many as evaluate.
+  options.certify_rows = static_cast<int64_t>(what.rows > 0 ? SplitShares{}.certify * static_cast<double>(what.rows)
+                                                            : static_cast<double>(eval.rows.rows()));
+  return exeunt::with_exit_0(trained, train, eval, options);
 }
 
 OrderedJson certify_trained(const Common& common, const Certification& what) {

@@ -168,6 +168,7 @@ TrainJob open_job(const Common& common, const TrainFlags& flags) {
                               .max_drop = flags.certify.max_drop,
                               .skip = flags.certify.no_calibrate,
                               .thresholds = flags.certify.thresholds,
+                              .exit_0 = !flags.certify.no_exit_0,
                               .threads = flags.plan.threads,
                               .data = flags.rows.data,
                               .columns = flags.rows.columns,
@@ -196,6 +197,11 @@ TrainOptions options_for(const Common& common, const TrainJob& job, const TrainP
   options.progress = progress_on_stderr(common.quiet);
   options.notice = [&common](std::string_view text) { notice(common, text); };
   options.stop = stop_on_signals();
+  if (job.certification.exit_0 && job.loaded.user_file) {
+    options.complete = [&job](const Checkpoint& trained, const TracedRows& train, const TracedRows& eval) {
+      return with_exit_0(job.certification, trained, train, eval);
+    };
+  }
   if (!job.loaded.held_out.empty()) options.beside.emplace_back(kHeldOutFile, job.loaded.held_out);
   return options;
 }

@@ -35,6 +35,7 @@ struct Certification {
   std::optional<double> max_drop = {};  // none: the smaller of 2 and 5 % that the rows suffice for
   bool skip = false;                    // leave it to the user
   std::string thresholds = {};          // of several labels: "fit", or as parse_thresholds() takes them
+  bool exit_0 = true;                   // an exit before the first layer, where it pays
   int threads = 0;
   std::string data = {};     // the file that was trained on,
   UserColumns columns = {};  // and its columns, for the commands that are named to the user
@@ -44,6 +45,11 @@ struct Certification {
 
 // Refuses --thresholds, before anything is trained, that 'exeunt calibrate' would not take. Throws Error (usage).
 void require_thresholds_fit(const Certification& what, const OutputSpec& outcome);
+
+// The trained model with an exit before the first layer, where the evaluation rows say that it pays; as it is where it
+// has one exit: certify_trained() attaches others to it.
+[[nodiscard]] Checkpoint with_exit_0(const Certification& what, const Checkpoint& trained, const TracedRows& train,
+                                     const TracedRows& eval);
 
 // Certifies, and says what is next; where rows are too few, only that. Prints as `exeunt calibrate` does, or with
 // --json returns what that prints. A certificate that fails is a notice: the model is trained all the same.

@@ -75,6 +75,7 @@ void add_train_flags(CLI::App& verb, TrainFlags& flags) {
       [](const std::string& text, const char* flag) { return share_of(text, flag); },
       "Loss to certify at the end, on the certification split (default 2% or 5%, as its rows suffice)");
   verb.add_flag("--no-calibrate", flags.certify.no_calibrate, "Do not certify the model at the end");
+  verb.add_flag("--no-exit0", flags.certify.no_exit_0, "Leave out the exit before the first layer");
   add_thresholds_flag(verb, flags.certify.thresholds)
       ->description(
           fmt::format("Several labels, as 'exeunt calibrate' takes it at the end: fit, or {}", kThresholdForms))

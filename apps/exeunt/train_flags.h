@@ -26,6 +26,7 @@ struct TrainDataFlags : ColumnFlags {
 struct CertifyFlags {
   std::optional<double> max_drop;  // the loss; none = by the rows
   bool no_calibrate = false;       // leave that to the user
+  bool no_exit_0 = false;          // no exit before the first layer
   std::string thresholds;          // multi-label: as 'exeunt calibrate' takes them
 };
 

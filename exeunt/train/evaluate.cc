@@ -46,24 +46,6 @@ void scatter(const Tensor& batch, std::span<const size_t> rows, size_t all_rows,
   }
 }
 
-Features spread_evenly(const Features& all, size_t most) {
-  const size_t count = std::min(most, all.rows());
-  const size_t labels = all.rows() == 0 ? 0 : all.sets.size() / all.rows();
-  Features out;
-  out.info = all.info;
-  for (size_t i = 0; i < count; ++i) {
-    const size_t row = i * all.rows() / count;
-    out.ids.insert(out.ids.end(), all.ids_of(row).begin(), all.ids_of(row).end());
-    out.types.insert(out.types.end(), all.types_of(row).begin(), all.types_of(row).end());
-    out.offsets.push_back(static_cast<int64_t>(out.ids.size()));
-    out.gold.push_back(all.gold[row]);
-    out.index.push_back(all.index[row]);
-    const auto set = all.sets.begin() + static_cast<ptrdiff_t>(row * labels);
-    out.sets.insert(out.sets.end(), set, set + static_cast<ptrdiff_t>(labels));
-  }
-  return out;
-}
-
 }  // namespace
 
 ExitTrace trace_network(Network& network, const Features& features, const TraceSource& source) {
@@ -87,6 +69,24 @@ ExitTrace trace_network(Network& network, const Features& features, const TraceS
 std::vector<ExitScore> score_exits(Network& network, const Features& features, const std::vector<Metric>& metrics) {
   const ExitTrace trace = trace_network(network, features);
   return Scorer(trace, {.metrics = metrics}).each_exit();
+}
+
+Features spread_evenly(const Features& all, size_t most) {
+  const size_t count = std::min(most, all.rows());
+  const size_t labels = all.rows() == 0 ? 0 : all.sets.size() / all.rows();
+  Features out;
+  out.info = all.info;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t row = i * all.rows() / count;
+    out.ids.insert(out.ids.end(), all.ids_of(row).begin(), all.ids_of(row).end());
+    out.types.insert(out.types.end(), all.types_of(row).begin(), all.types_of(row).end());
+    out.offsets.push_back(static_cast<int64_t>(out.ids.size()));
+    out.gold.push_back(all.gold[row]);
+    out.index.push_back(all.index[row]);
+    const auto set = all.sets.begin() + static_cast<ptrdiff_t>(row * labels);
+    out.sets.insert(out.sets.end(), set, set + static_cast<ptrdiff_t>(labels));
+  }
+  return out;
 }
 
 double share_right(Network& network, const Features& features, size_t most) {

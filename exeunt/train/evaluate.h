@@ -21,6 +21,9 @@ struct TraceSource {
 [[nodiscard]] std::vector<ExitScore> score_exits(Network& network, const Features& features,
                                                  const std::vector<Metric>& metrics);
 
+// At most so many of the rows, spread evenly over them.
+[[nodiscard]] Features spread_evenly(const Features& all, size_t most);
+
 // The share of rows that the last exit answers right, of at most `most` that are spread evenly over the features.
 [[nodiscard]] double share_right(Network& network, const Features& features, size_t most);
 

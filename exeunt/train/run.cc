@@ -289,6 +289,7 @@ class RunOutput {
 
  private:
   [[nodiscard]] SavedWeights saved() const { return {setup_.weights(), recipe_text(setup_.facts()), *learned_}; }
+  [[nodiscard]] SavedWeights completed() const;
 
   RunSetup& setup_;
   std::optional<LearnedRows> learned_;  // of the first process
@@ -346,11 +347,23 @@ void RunOutput::evaluate_also(OrderedJson& results) {
   }
 }
 
+SavedWeights RunOutput::completed() const {
+  SavedWeights out = saved();
+  const TrainOptions& options = setup_.options;
+  const Features& eval = setup_.data.eval;
+  if (!options.complete || options.trace || eval.rows() == 0) return out;
+  const Features train = nn::spread_evenly(setup_.data.train, TrainOptions::kMostToComplete);
+  const ExitTrace of_train = nn::trace_network(setup_.network, train),
+                  of_eval = nn::trace_network(setup_.network, eval);
+  out.checkpoint = options.complete(out.checkpoint, {train, of_train}, {eval, of_eval});
+  return out;
+}
+
 void RunOutput::finish(const nn::RunState& state, const OrderedJson& results) const {
   if (!setup_.is_rank_zero()) return;
   const std::filesystem::path& out = setup_.options.out;
   write_results(out, results);
-  for (const std::string& line : write_trained(saved(), out)) setup_.notice(line);
+  for (const std::string& line : write_trained(completed(), out)) setup_.notice(line);
   const OrderedJson summary{
       {"global_step", state.position.step}, {"max_steps", setup_.total_steps()}, {"log_history", state.log}};
   write_atomically(out / "trainer_state.json", json_text(summary));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exeunt/base/progress.h"
+#include "exeunt/eval/scores.h"
 #include "exeunt/recipes/train_plan.h"
 #include "exeunt/train/inputs.h"
 
@@ -26,6 +27,10 @@ struct TrainOptions : TrainPlan {
   bool estimate = false;                              // how long it will take, for `started`
   std::function<void(const RunStart&)> started = {};  // called once, by the first process, before the first step
   const std::atomic<bool>* stop = nullptr;            // set from outside: save a checkpoint and end
+  // Makes of the trained model the one that is written, by what its exits say of training rows, at most so many, and of
+  // all evaluation rows. Called once, by the first process; not without evaluation rows, and not where traces are kept.
+  static constexpr size_t kMostToComplete = 20000;
+  std::function<Checkpoint(const Checkpoint&, const TracedRows& train, const TracedRows& eval)> complete = {};
 };
 
 struct TrainResult {

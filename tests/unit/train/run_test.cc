@@ -55,6 +55,28 @@ TEST(Run, LearnsAndLeavesHuggingFacesTreeBehind) {
   EXPECT_EQ(recipe.at("run").at("seed"), 42);
 }
 
+TEST(Run, WritesTheModelAsItIsCompleted) {
+  Trial run("pabee");
+  run.options.max_steps = 1;
+  int calls = 0;
+  run.options.complete = [&](const Checkpoint& trained, const TracedRows& train, const TracedRows& eval) {
+    ++calls;
+    EXPECT_EQ(train.rows.ids, run.data.train.ids);  // not more than kMostToComplete
+    EXPECT_EQ(eval.rows.ids, run.data.eval.ids);
+    EXPECT_EQ(train.trace.rows, train.rows.rows());
+    EXPECT_EQ(eval.trace.exits, static_cast<int>(trained.exits().sites.size()));
+    return trained.with_labels({"as", "completed"});
+  };
+  (void)run.train();
+  EXPECT_EQ(calls, 1);
+  const std::vector<std::string> labels{"as", "completed"};
+  EXPECT_EQ(Checkpoint::open(run.options.out.string()).exits().labels, labels);
+  run.options.trace = true;  // of the network, which traces must belong to
+  run.options.overwrite = true;
+  (void)run.train();
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Run, RecordsEveryRowItLearnedInEveryCheckpoint) {
   Trial run("pabee");
   run.options.max_steps = 2;
