@@ -110,14 +110,14 @@ ServedPolicies::ServedPolicies(PolicySettings settings, Bind bind)
     points_.push_back({bind_(complete(offered.back()), {})});
   } else if (settings_.entry) {
     const PolicyEntry& entry = *settings_.entry;
-    points_.push_back(
-        {bind_(entry.complete(), entry.exit_rates(entry.policy)), entry.certificate ? entry.certificate->max_drop : 0});
+    const std::vector<float> rates = entry.exit_rates(entry.policy);
+    points_.push_back({bind_(entry.complete(), rates), entry.certificate ? entry.certificate->max_drop : 0, rates});
     offered.push_back(entry.policy);
     for (const PolicyPoint& point : entry.points) {
       offered.push_back(point.policy);
       const bool beyond_default = point.max_drop > points_.back().max_drop;
       if (!entry.certificate || !beyond_default || point.max_drop > settings_.max_drop_under_load) continue;
-      points_.push_back({bind_(entry.complete(point.policy), point.exit_rates), point.max_drop});
+      points_.push_back({bind_(entry.complete(point.policy), point.exit_rates), point.max_drop, point.exit_rates});
     }
   } else {
     points_.push_back({full_});
@@ -203,6 +203,13 @@ std::optional<double> ServedPolicies::promised(size_t nth) const {
   const Certificate& certificate = *settings_.entry->certificate;
   if (certificate.loss == RiskLoss::zero_one_drop || certificate.method == RiskMethod::crc) return std::nullopt;
   return points_.at(nth).max_drop;
+}
+
+std::map<int, float> ServedPolicies::calibrated_exits(size_t nth) const {
+  const std::vector<float>& rates = points_.at(nth).exit_rates;
+  std::map<int, float> out;
+  for (size_t i = 0; i < rates.size(); ++i) out[settings_.entry->exits[i]] = rates[i];
+  return out;
 }
 
 }  // namespace exeunt::serve

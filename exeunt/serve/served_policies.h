@@ -111,6 +111,8 @@ class ServedPolicies {
   // no labels: disagreement and the difference of values. A drop in accuracy needs gold labels, and what holds in
   // expectation over samples may be exceeded by the one policy that is served.
   [[nodiscard]] std::optional<double> promised(size_t nth) const;
+  // The share of the certification texts that each exit answered by this point, by layer; empty: not known.
+  [[nodiscard]] std::map<int, float> calibrated_exits(size_t nth) const;
   // This point is served no more: in its place the nearest one below it that is, else full depth.
   void tighten(size_t nth) noexcept { points_[nth].tightened = true; }
 
@@ -130,6 +132,7 @@ class ServedPolicies {
   struct Point {
     std::shared_ptr<const BoundPolicy> policy;
     double max_drop = 0;
+    std::vector<float> exit_rates = {};  // of calibration
     bool tightened = false;
   };
   [[nodiscard]] const Point* active_point() const noexcept;  // the point of the load level; null: full depth

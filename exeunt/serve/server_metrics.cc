@@ -99,6 +99,8 @@ void write_shadows(Page& page, const Metrics::Shadows& shadows) {
        [](const Point& p) { return p.watch.upper_bound() ? 1 : 0; });
   each("promise_alarm", "gauge", "1 since the mean loss was found to exceed the certified one.",
        [](const Point& p) { return p.watch.alarm() ? 1 : 0; });
+  each("first_exit_shift", "gauge", "1 since the first exit was found to answer another share than calibrated.",
+       [](const Point& p) { return p.first_exit && p.first_exit->shifted() ? 1 : 0; });
   page.single("shadow_repeats_total", "counter", "Texts compared before, which do not count again.", shadows.repeats);
   page.single("shadow_pending", "gauge", "Texts drawn and not yet compared.", shadows.pending);
   page.single("shadow_memory_bytes", "gauge", "Weights loaded for shadow runs.", shadows.bytes);
@@ -112,6 +114,10 @@ void write_now(Page& page, const Metrics::Now& now) {
   page.row("threshold_effective", fmt::format("policy=\"{}\"", label_value(now.policy)), now.threshold);
   page.single("certified_loss", "gauge", "Certified loss of the current default policy; 0 without a certificate.",
               now.max_drop);
+  page.family("calibrated_exit_share", "gauge",
+              "Share of certification texts that this policy answered, by exit layer.");
+  for (const auto& [layer, share] : now.calibrated_exits)
+    page.row("calibrated_exit_share", fmt::format("layer=\"{}\"", layer), share);
   page.single("load_level", "gauge", "Steps along the certified points under load.", now.level);
   write_shadows(page, now.shadows);
   page.single("processor_seconds_total", "counter", "Processor time of the server.", now.processor_seconds);
@@ -163,6 +169,24 @@ void write_tei(std::string& out, const Metrics& m, const Metrics::Now& now) {
 }
 
 }  // namespace
+
+ShareWatch::ShareWatch(double share, int64_t rows) : share_(share) {
+  constexpr double kLevel = PromiseWatch::kFalseAlarm / 4;  // of two bounds and two tests
+  const auto above = [&](double calibrated) -> std::optional<RiskAlarm> {
+    const auto count = std::llround(calibrated * static_cast<double>(rows));
+    const double most = binomial_upper_bound(count, rows, kLevel) + kTolerance;
+    return most < 1 ? std::optional(RiskAlarm(most, kLevel)) : std::nullopt;
+  };
+  more_ = above(share);
+  fewer_ = above(1 - share);
+}
+
+void ShareWatch::record(bool first_exit) {
+  if (more_) more_->record(first_exit ? 1 : 0);
+  if (fewer_) fewer_->record(first_exit ? 0 : 1);
+  ++texts_;
+  first_ += first_exit ? 1 : 0;
+}
 
 void Histogram::add(double seconds) noexcept {
   int place = 0;

@@ -80,6 +80,28 @@ class PromiseWatch {
   bool covered_ = true;
 };
 
+// Watches the share of texts that a policy answers at its first exit, before the first layer where the model has such
+// an exit: words shift faster than meaning, and often before any answer is lost.
+class ShareWatch {
+ public:
+  static constexpr double kTolerance = 0.05;  // a share that differs by less is no shift
+
+  ShareWatch(double share, int64_t rows);  // of so many certification texts
+
+  void record(bool first_exit);
+
+  [[nodiscard]] double calibrated() const noexcept { return share_; }
+  [[nodiscard]] double share() const noexcept { return static_cast<double>(first_) / static_cast<double>(texts_); }
+  // True from the moment at which the share was found to be another. The chance that this is ever wrong is at most
+  // PromiseWatch::kFalseAlarm, over the draw of the certification texts, too.
+  [[nodiscard]] bool shifted() const noexcept { return (more_ && more_->raised()) || (fewer_ && fewer_->raised()); }
+
+ private:
+  double share_;
+  std::optional<RiskAlarm> more_, fewer_;  // none where no share would be beyond the tolerance
+  uint64_t texts_ = 0, first_ = 0;
+};
+
 struct Metrics {
   std::map<int, uint64_t> responses = {};                      // by status
   std::map<std::string, uint64_t, std::less<>> rejected = {};  // by reason
@@ -94,6 +116,7 @@ struct Metrics {
   struct WatchedPoint {
     std::string policy = {};
     PromiseWatch watch;
+    std::optional<ShareWatch> first_exit = {};  // none where its share at calibration is not known
   };
   struct Shadows {
     std::vector<WatchedPoint> points = {};  // empty without shadow runs
@@ -105,10 +128,11 @@ struct Metrics {
   // Gauges, filled in by the caller.
   struct Now {
     size_t queue_texts = 0, queue_bytes = 0;
-    std::string policy = {};  // the effective default
-    double threshold = 0;     // its first parameter
-    double max_drop = 0;      // its certified loss; 0 without a certificate
-    int level = 0;            // steps the load controller has taken
+    std::string policy = {};                     // the effective default
+    double threshold = 0;                        // its first parameter
+    double max_drop = 0;                         // its certified loss; 0 without a certificate
+    std::map<int, float> calibrated_exits = {};  // ServedPolicies::calibrated_exits() of it
+    int level = 0;                               // steps the load controller has taken
     Shadows shadows = {};
     double processor_seconds = 0;  // of the process
     bool ready = true;

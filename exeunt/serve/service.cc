@@ -327,6 +327,8 @@ HttpResponse Service::metrics_page() const {
   now.threshold = static_cast<double>(policy.params[0]);
   now.level = policies_.level();
   now.max_drop = policies_.max_drop();
+  if (const auto point = policies_.point_of(*policies_.current()))
+    now.calibrated_exits = policies_.calibrated_exits(*point);
   now.shadows = shadow_.report();
   now.processor_seconds = processor_seconds();
   now.ready = healthy() && !draining_;

@@ -28,7 +28,14 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
       random_(options_.seed),
       recent_(kRemembered) {
   if (options_.share <= 0) return;
-  for (size_t i = 0; i < policies_.points(); ++i) watches_.emplace_back(policies_.promised(i));
+  for (size_t i = 0; i < policies_.points(); ++i) {
+    watches_.emplace_back(policies_.promised(i));
+    const std::map<int, float> exits = policies_.calibrated_exits(i);
+    const std::optional<PolicyEntry>& entry = policies_.entry();
+    shares_.emplace_back();
+    if (!exits.empty() && entry->certificate && entry->certificate->unit == CertifiedUnit::texts)  // repeats count once
+      shares_.back().emplace(exits.begin()->second, entry->certificate->rows);
+  }
   thread_.emplace(1);
 }
 
@@ -51,8 +58,12 @@ void Shadow::enqueue(const ActiveRequest& request, size_t nth, std::optional<siz
                        text.ids.size() * (sizeof(text.ids[0]) + sizeof(text.types[0]));
   if (pending_ >= kMaxPending || pending_bytes_ + bytes > kMaxPendingBytes) return drop(point);
   try {
-    const auto sample = std::make_shared<Sample>(Sample{
-        .point = point, .job = request.job.only(nth), .early = early, .dropped_before = dropped_, .bytes = bytes});
+    const auto sample = std::make_shared<Sample>(Sample{.point = point,
+                                                        .job = request.job.only(nth),
+                                                        .early = early,
+                                                        .layer = request.outcomes[nth].answer.layer,
+                                                        .dropped_before = dropped_,
+                                                        .bytes = bytes});
     boost::asio::post(*thread_,
                       [this, sample] { context_.post_or_wait([this, done = compare(*sample)] { finish(done); }); });
   } catch (const std::bad_alloc&) {
@@ -69,7 +80,7 @@ void Shadow::drop(std::optional<size_t> point) noexcept {
 }
 
 Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
-  Comparison out{.point = sample.point, .bytes = sample.bytes};
+  Comparison out{.point = sample.point, .bytes = sample.bytes, .layer = sample.layer};
   best_effort([&] {
     const Encoding text = encode_text(sample.job, 0, context_.model, *context_.runner.tokenizer);
     const ShadowPass pass = options_.reference.pass(text, sample.dropped_before);
@@ -99,6 +110,7 @@ void Shadow::finish(const Comparison& comparison) {
     const bool before = watch.alarm();
     watch.record(*comparison.loss);
     if (!before && watch.alarm()) note_alarm(*comparison.point);
+    watch_share(*comparison.point, comparison.layer);
   }
   if (pending_ > 0) return;
   for (PromiseWatch& watch : watches_) watch.mark_covered();
@@ -116,6 +128,21 @@ void Shadow::note_alarm(size_t point) {
                            {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
 }
 
+void Shadow::watch_share(size_t point, int layer) {
+  std::optional<ShareWatch>& watch = shares_[point];
+  if (!watch) return;
+  const int first = policies_.calibrated_exits(point).begin()->first;
+  const bool before = watch->shifted();
+  watch->record(layer == first);
+  if (before || !watch->shifted()) return;
+  context_.log({.level = "warn",
+                .message = "texts leave at the first exit more or less often than at calibration: they have changed",
+                .fields = {{"policy", str(policies_.point(point).spec)},
+                           {"layer", fmt::format("{}", first)},
+                           {"calibrated", fmt::format("{:.3f}", watch->calibrated())},
+                           {"share", fmt::format("{:.3f}", watch->share())}}});
+}
+
 Metrics::Shadows Shadow::report() const {
   Metrics::Shadows out{.points = {},
                        .pending = pending_,
@@ -123,7 +150,7 @@ Metrics::Shadows Shadow::report() const {
                        .repeats = repeats_,
                        .processor_seconds = processor_seconds_};
   for (size_t i = 0; i < watches_.size(); ++i) {
-    out.points.push_back({.policy = str(policies_.point(i).spec), .watch = watches_[i]});
+    out.points.push_back({.policy = str(policies_.point(i).spec), .watch = watches_[i], .first_exit = shares_[i]});
   }
   return out;
 }

@@ -92,12 +92,14 @@ class Shadow {
     std::optional<size_t> point;  // none: answered at full depth in place of a point that broke its promise
     Job job;                      // of this text alone
     std::vector<float> early;     // logits of the answer
+    int layer;                    // where it left
     uint64_t dropped_before;
     size_t bytes;
   };
   struct Comparison {
     std::optional<size_t> point;
     size_t bytes = 0;
+    int layer = 0;
     std::optional<double> loss = {};  // none: the comparison failed
     uint64_t hash = 0;                // of the token ids
     double processor_seconds = 0;
@@ -108,12 +110,14 @@ class Shadow {
   [[nodiscard]] Comparison compare(const Sample& sample) const noexcept;  // on the shadow thread
   void finish(const Comparison& comparison);
   void note_alarm(size_t point);
+  void watch_share(size_t point, int layer);
 
   ServiceContext& context_;
   ServedPolicies& policies_;
   ShadowOptions options_;
   std::mt19937_64 random_;
-  std::vector<PromiseWatch> watches_ = {};  // one for each point
+  std::vector<PromiseWatch> watches_ = {};              // one for each point
+  std::vector<std::optional<ShareWatch>> shares_ = {};  // as WatchedPoint::first_exit
   RecentHashes recent_;
   size_t pending_ = 0, pending_bytes_ = 0;
   uint64_t dropped_ = 0;  // since the last one taken

@@ -115,5 +115,27 @@ TEST(Service, TightensOnAlarm) {
   EXPECT_EQ(Json::parse(server.get("/info").body)["watched"][0]["alarm"], true);
 }
 
+TEST(Service, ReportsAnotherShareAtTheFirstExit) {
+  FakeReference reference;
+  ShadowOptions shadow{.share = 1, .reference = reference.reference()};
+  PolicySettings settings = certified();
+  settings.entry->points.front().exit_rates = {0.2F, 0.3F, 0.5F};
+  TestService server({.shadow = shadow}, settings);
+  const auto metrics_have = [&](const std::string& line) {
+    return server.until([&] { return server.get("/metrics").body.find(line) != std::string::npos; });
+  };
+  EXPECT_TRUE(metrics_have("exeunt_calibrated_exit_share{layer=\"1\"} 0.2\n"));
+  const auto ask = [&](const std::string& text) {
+    EXPECT_EQ(server.post("/predict", R"({"inputs":")" + text + R"("})").status, 200);
+  };
+  const std::string shift = "exeunt_first_exit_shift{policy=\"entropy:0.1\"} ";
+  for (int i = 0; i < 100; ++i) ask("e");  // one text, which counts once
+  EXPECT_TRUE(metrics_have("exeunt_shadow_repeats_total 99\n"));
+  EXPECT_TRUE(metrics_have(shift + "0\n"));
+  for (int i = 0; i < 60; ++i) ask("e " + std::to_string(i));  // all leave after layer 1
+  EXPECT_TRUE(metrics_have(shift + "1\n"));
+  EXPECT_THAT(server.log(), HasSubstr("more or less often than at calibration"));
+}
+
 }  // namespace
 }  // namespace exeunt::serve

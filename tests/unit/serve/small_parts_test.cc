@@ -109,6 +109,28 @@ TEST(Metrics, WritesPrometheusText) {
   EXPECT_EQ(label_value("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
 }
 
+TEST(ShareWatch, ReportsMoreAndFewerTextsAtTheFirstExit) {
+  const auto texts_until_shifted = [](double calibrated, double now, int most, int64_t rows = 1000) {
+    ShareWatch watch(calibrated, rows);
+    std::mt19937 random(7);
+    for (int texts = 1; texts <= most; ++texts) {
+      watch.record(std::uniform_real_distribution<>()(random) < now);
+      if (watch.shifted()) return texts;
+    }
+    return 0;
+  };
+  EXPECT_GT(texts_until_shifted(0.6, 0.9, 2000), 5);
+  EXPECT_GT(texts_until_shifted(0.6, 0.3, 2000), 5);
+  EXPECT_GT(texts_until_shifted(0, 0.3, 2000), 5);
+  EXPECT_GT(texts_until_shifted(1, 0.7, 2000), 5);
+  for (const double same : {0.0, 0.02, 0.6, 1.0}) EXPECT_EQ(texts_until_shifted(same, same, 20000), 0) << same;
+  EXPECT_EQ(texts_until_shifted(0.1, 0.14, 20000, 1000000), 0) << "within the tolerance";
+  EXPECT_EQ(texts_until_shifted(0.6, 0.7, 20000, 20), 0) << "too few rows to tell";
+  ShareWatch unknown(0.5, 0);  // a certificate of no rows says nothing
+  for (int i = 0; i < 1000; ++i) unknown.record(true);
+  EXPECT_FALSE(unknown.shifted());
+}
+
 // Every figure, each with a value of its own; of histograms the sums, without buckets.
 TEST(Metrics, WritesEveryFigure) {
   Metrics metrics;
@@ -139,8 +161,9 @@ TEST(Metrics, WritesEveryFigure) {
                          .policy = "entropy:0.25",
                          .threshold = 0.25,
                          .max_drop = 0.26,
+                         .calibrated_exits = {{0, 0.75F}, {12, 0.25F}},
                          .level = 27,
-                         .shadows = {.points = {{"a", watch}, {"b", dropped}},
+                         .shadows = {.points = {{"a", watch, ShareWatch(0.5, 100)}, {"b", dropped}},
                                      .pending = 28,
                                      .bytes = 29,
                                      .repeats = 30,
@@ -215,6 +238,9 @@ exeunt_queue_bytes 24
 exeunt_threshold_effective{policy="entropy:0.25"} 0.25
 # TYPE exeunt_certified_loss gauge
 exeunt_certified_loss 0.26
+# TYPE exeunt_calibrated_exit_share gauge
+exeunt_calibrated_exit_share{layer="0"} 0.75
+exeunt_calibrated_exit_share{layer="12"} 0.25
 # TYPE exeunt_load_level gauge
 exeunt_load_level 27
 # TYPE exeunt_shadow_texts_total counter
@@ -237,6 +263,9 @@ exeunt_risk_covered{policy="b"} 0
 # TYPE exeunt_promise_alarm gauge
 exeunt_promise_alarm{policy="a"} 0
 exeunt_promise_alarm{policy="b"} 0
+# TYPE exeunt_first_exit_shift gauge
+exeunt_first_exit_shift{policy="a"} 0
+exeunt_first_exit_shift{policy="b"} 0
 # TYPE exeunt_shadow_repeats_total counter
 exeunt_shadow_repeats_total 30
 # TYPE exeunt_shadow_pending gauge
