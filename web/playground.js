@@ -199,7 +199,8 @@ function row(rung, left, run, measure) {
 function draw(early, full) {
   const exit = early.exit;
   const saved = exit.layers - exit.layers_run;
-  byId('status').textContent = `Left after layer ${exit.layer} of ${exit.layers} by ${exit.left_by.replace('_', ' ')}.`;
+  byId('status').textContent = (exit.layer === 0 ? `Answered from the words alone, before layer 1 of ${exit.layers},`
+    : `Left after layer ${exit.layer} of ${exit.layers}`) + ` by ${exit.left_by.replace('_', ' ')}.`;
   const cards = [card('label', early.predictions[0].label), card('score', early.predictions[0].score.toFixed(4)),
     card('layers saved', `${saved} of ${exit.layers}`), card(full ? 'median server time' : 'server time', early.ms.toFixed(2) + ' ms'),
     card('policy', exit.policy), card('tokens', exit.tokens + (exit.truncated_tokens ? ` (${exit.truncated_tokens} more cut off)` : ''))];
