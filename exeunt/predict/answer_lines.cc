@@ -33,8 +33,13 @@ std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept {
 }
 
 std::string modules_run(const std::vector<ExitModule>& exits, int hidden, int tokens, int layer) {
-  std::string out = fmt::format("({}),emb", tokens);
+  std::string out;
   auto exit = exits.begin();
+  if (exit != exits.end() && exit->after == 0) {
+    out = fmt::format("({}),exit_0", tokens);
+    ++exit;
+  }
+  if (layer > 0) out += fmt::format("{}({}),emb", out.empty() ? "" : "; ", tokens);
   for (int after = 1; after <= layer; ++after) {
     fmt::format_to(std::back_inserter(out), "; ({},{}),layer_{}", tokens, hidden, after);
     if (exit == exits.end() || exit->after != after) continue;

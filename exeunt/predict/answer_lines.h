@@ -29,14 +29,16 @@ constexpr std::array<std::string_view, 5> names_of(AnswerForm) noexcept {
 // What a file's ending asks for: .csv, .tsv, .jsonl or .ndjson; nothing for others.
 [[nodiscard]] std::optional<AnswerForm> answer_form_of(std::string_view path) noexcept;
 
-// An evaluated exit: after which layer (from 1), and whether it reads all rows (a reader, a mean or max pool) or row 0.
+// An evaluated exit: after which layer (0: before the first), and whether it reads all rows (a reader, a mean or max
+// pool) or row 0.
 struct ExitModule {
   int after = 0;
   bool reads_all_rows = false;
 };
 
 // What a text of `tokens` ran that left after `layer`, one of the exits, which ascend; each module with its input
-// shape: "(10),emb; (10,768),layer_1; (768),exit_1". An exit that reads all rows is "(10,768),exit_1".
+// shape: "(10),emb; (10,768),layer_1; (768),exit_1". An exit that reads all rows is "(10,768),exit_1", one
+// before the first layer, which reads the tokens, "(10),exit_0" before all others.
 [[nodiscard]] std::string modules_run(const std::vector<ExitModule>& exits, int hidden, int tokens, int layer);
 
 class AnswerLines {

@@ -178,7 +178,8 @@ std::string zip_stored(std::span<const StoredFile> files) {
 }
 
 std::string elue_module_file(const ModelSpec& spec, const ExitLayout& exits) {
-  if (exits.readers() > 0) throw Error(Code::usage, "ELUE's module file: the model's exits have readers");
+  if (exits.readers() > 0 || exits.ngrams)
+    throw Error(Code::usage, "ELUE's module file: the model's exits have readers, or one is before the first layer");
   OrderedJson model;
   model["vocabulary"] = spec.vocab;
   model["positions"] = spec.positions;

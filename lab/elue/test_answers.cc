@@ -100,8 +100,9 @@ Submitted submit_elue(const SubmitOptions& options, const Observer& observer) {
     write_atomically(stem + ".exit_layer.tsv", elue_exit_layers(run.run));
     write_atomically(stem + ".lengths.tsv", elue_lengths(run.run));
     parameters[plain] = run.parameters;
-    if (answered.exits.readers() > 0) {
-      observer.notice(fmt::format("{}: no module file, as the exits of {} have readers", name, model));
+    if (answered.exits.readers() > 0 || answered.exits.ngrams) {
+      observer.notice(fmt::format(
+          "{}: no module file, as the exits of {} have readers or one is before the first layer", name, model));
     } else {
       write_atomically(stem + "_modules.py", elue_module_file(answered.spec, answered.exits));
     }

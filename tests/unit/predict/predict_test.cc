@@ -179,6 +179,9 @@ TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {
             fmt::format("7\t{}\t({}),emb; ({},{}),layer_1; ({},{}),layer_2; ({}),exit_2\n", label, text.answer.tokens,
                         text.answer.tokens, classifier.checkpoint().spec().hidden, text.answer.tokens,
                         classifier.checkpoint().spec().hidden, classifier.checkpoint().spec().hidden));
+  const std::vector<ExitModule> from_0{{.after = 0}, {.after = 2}};
+  EXPECT_EQ(modules_run(from_0, 768, 10, 0), "(10),exit_0");
+  EXPECT_EQ(modules_run(from_0, 768, 10, 2), "(10),exit_0; (10),emb; (10,768),layer_1; (10,768),layer_2; (768),exit_2");
   EXPECT_EQ(lines(AnswerForm::jsonl).head(), "");
   const std::string json = lines(AnswerForm::jsonl).line(text);
   EXPECT_THAT(json, HasSubstr("\"label\":\"" + label + "\""));
