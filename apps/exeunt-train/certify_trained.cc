@@ -28,7 +28,8 @@ constexpr size_t kRoom = 2;  // over the rows needed where none is lost: int8 al
 // How many rows the certification split needs for this loss, if none is lost: a part of them is tested on.
 size_t rows_for(double drop) {
   const auto tested = static_cast<double>(rows_needed(drop, CalibrationPlan{}.delta * share_of_try(1)));
-  return static_cast<size_t>(std::ceil(tested / SplitShares{}.certify));
+  const double rows = std::ceil(tested / kNoReport.certify);
+  return static_cast<size_t>(rows < kRowsToReport ? rows : std::ceil(tested / SplitShares{}.certify));
 }
 
 // The loss that so many rows can certify, if there is one: the one that was asked for, else the usual one where they
@@ -106,7 +107,8 @@ Checkpoint with_exit_0(const Certification& what, const Checkpoint& trained, con
   options.plan.max_drops = {what.max_drop.value_or(certifiable_drop(what.rows, std::nullopt).value_or(kUsualDrop))};
   options.plan.range = trained.exits().range;
   // Where no rows were kept to certify, others will be brought: as many as evaluate.
-  options.certify_rows = static_cast<int64_t>(what.rows > 0 ? SplitShares{}.certify * static_cast<double>(what.rows)
+  const double share = what.rows < kRowsToReport ? kNoReport.certify : SplitShares{}.certify;
+  options.certify_rows = static_cast<int64_t>(what.rows > 0 ? share * static_cast<double>(what.rows)
                                                             : static_cast<double>(eval.rows.rows()));
   return exeunt::with_exit_0(trained, train, eval, options);
 }

@@ -81,7 +81,7 @@ struct DropOutcome {
 };
 
 struct FamilyTrial {
-  std::string family;
+  std::string family = {};
   RiskMethod method = {};                 // that lets it run fewest layers
   double cost_fraction = 1;               // expected after certification, mean over the budgets
   std::vector<PolicySpec> expected = {};  // the setting for each budget
