@@ -509,7 +509,7 @@ TEST(Calibrate, TestsADropByTheMethodThatIsExpectedToGoFurther) {
 // By the number of rows alone.
 TEST(SharesFor, KeepsReportRowsOfManyAndCriticalNumbers) {
   const CalibrationPlan plan{.max_drops = {0.02}};
-  const auto parts = [&](int rows, std::optional<bool> report) {
+  const auto parts = [&](size_t rows, std::optional<bool> report) {
     const ExitTrace trace = random_trace({.rows = rows, .classes = 2});
     const CalibrationData data = split_for_calibration(trace, 1, shares_for(trace, plan, report));
     return std::vector{data.fit.rows, data.certify.rows, data.report.rows};
