@@ -95,10 +95,10 @@ void add_calibrate(CommandLine& line) {
   add_thresholds_flag(*verb, flags->calibrate.thresholds)
       ->description("Several labels: fit those with the best F1 of each label on the rows that choose, or set them: " +
                     std::string(kThresholdForms));
-  CLI::Option* report =
-      verb->add_flag("--report", flags->report,
-                     "Keep rows that measure the result, and certify on 60 % instead of 80 %; of 1,500 rows and more, "
-                     "some are always kept");
+  CLI::Option* report = verb->add_flag(
+      "--report", flags->report,
+      "Keep rows that measure the result, and certify on 60 % instead of 80 %; the default of 1,500 rows "
+      "and more");
   verb->add_flag("--no-report", flags->no_report, "Keep none: faster policies, no fresh figures")->excludes(report);
   verb->add_option("--seed", flags->calibrate.seed, "Seed of the split into fit, certify and report parts")
       ->capture_default_str();

@@ -160,7 +160,7 @@ Choice choose_family(Settled& settled, const FamilyScope& scope, LossMeter& fit,
   const std::vector<std::string> families =
       plan.families.empty() ? families_for(scope.sites, Families::usual) : plan.families;
   // So much cheaper has another family to be than those before it: the least of several estimates from few rows is too
-  // low, and the rules are in the order of how well they do.
+  // low, and choosing by it cost layers (certify_figures_test).
   const double margin = 1 + 1 / std::sqrt(static_cast<double>(settled.data.fit.rows));
   Choice choice;
   for (const std::string& family : families) {
