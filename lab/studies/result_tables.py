@@ -6,96 +6,25 @@ cells were rounded from, for those who draw or write them elsewhere. A function 
 its tables are made of.
 """
 import json
-from fractions import Fraction
-from pathlib import Path
 
 import study_tables
-from suites import read_suite
+import verdict_tables
+from stored import LAYERS, MEASURES, WHOLE_TASKS, Results, mean, score, scores, table, with_spread  # noqa: F401 (Results: for callers)
 
-LAYERS = 12  # of the models that lab/studies/recipe_grid.py trains
-WHOLE_TASKS = ('RTE', 'MRPC', 'CoLA', 'STS-B', 'SST-2')
 SUBSET_TASKS = ('QNLI', 'MNLI', 'QQP')  # trained on a subset of the training rows
 RECIPES = ('plain', 'deebert', 'deebert-sd', 'pabee', 'elasticbert', 'romebert-sd', 'romebert', 'elbert', 'elbert-equal', 'berxit',
            'exeunt')
 ELUE_ROWS = {'SST-2': 8544, 'MRPC': 3668, 'STS-B': 5749, 'IMDb': 20000, 'SNLI': 549367}  # to train on, in its tasks' own files
 OTHER_ROWS = {'IMDb': "other rows for training and dev than ELUE's"}  # as many of the same 25,000
-MEASURES = {'MRPC': ('accuracy', 'f1'), 'QQP': ('accuracy', 'f1'), 'CoLA': ('matthews_correlation',),
-            'STS-B': ('pearson', 'spearmanr')}  # whose mean is the task's score
 SST2_TRAIN_ROWS = 67349
 HELD_OUT_LOSS = 0.5  # points that a threshold may lose on held-out rows
 TRIAL_TASKS, TRIAL_SEEDS, BASELINE = ('MRPC', 'RTE'), 3, 'sum'  # of lab/studies/recipe_trials.py; `sum` is the recipe unchanged
 CLAIMS = {'pabee': ('patience',), 'elbert': ('window',)}  # rules said to be faster and better than full depth
 READER_CLAIMS = [rule for rules in CLAIMS.values() for rule in rules]
 REAL_SPEEDUP = 1.2  # the least that counts as faster
-OWN_PAPERS = ('deebert', 'romebert', 'pabee', 'elasticbert', 'elbert')
+OWN_PAPERS = ('deebert', 'romebert', 'romebert-sd', 'pabee', 'pabee-readers', 'elasticbert', 'elbert', 'elbert-readers')
 WATCHED_PRETRAINING, PRETRAINING_STRIDE = (1, 6, 12), 100  # exits and steps that are shown
 WATCHED_EXIT, FIRST_WATCHED, WATCHED_STRIDE = 6, 4, 2
-
-
-class Results:
-    """What a folder of results holds; lists are empty if the file is missing."""
-
-    def __init__(self, folder):
-        self.folder = Path(folder)
-        self.runs = read_suite(self.folder / 'grid.jsonl')
-        if not self.runs:
-            raise SystemExit(f'{self.folder}: got no runs in grid.jsonl; lab/studies/recipe_grid.py trains them')
-        self.trials = read_suite(self.folder / 'trials.jsonl')
-        self.objectives = read_suite(self.folder / 'objectives.jsonl')  # `exeunt` with the objective it does not take by default
-        self.study = read_suite(self.folder / 'study.jsonl')  # lab/studies/defaults_study.py
-        self.own = read_suite(self.folder / 'paper-settings.jsonl')  # each recipe with its paper's settings
-        self.curves, self.papers, self.own_replays, self.reference, self.watched, self.attention = (
-            self.read(f'{name}.json')
-            for name in ('curves', 'papers', 'paper-settings-replayed', 'reference', 'pabee-watched', 'attention'))
-
-        attach = self.folder / 'attach.jsonl'  # of lab/studies/attach/attach_study.py
-        lines = attach.read_text(encoding='utf-8').splitlines() if attach.exists() else []
-        self.attached = [json.loads(line) for line in lines]
-
-    def attach(self, part, **wanted):
-        """Results of `exeunt attach` itself (part "command") or of heads learned on a GPU ("heads")."""
-        return [run for run in self.attached if run['part'] == part and all(run[key] == value for key, value in wanted.items())]
-
-    def read(self, name):
-        path = self.folder / name
-        return json.loads(path.read_text(encoding='utf-8')) if path.exists() else []
-
-    def of(self, task, recipe):
-        """Whole models of a recipe on a task."""
-        return [run for run in self.runs if run['task'] == task and run['recipe'] == recipe and not run['layers']]
-
-    def mean_curve(self, task, recipe, split):
-        """[(policy, score, layers)]: each policy's means over the seeds, in the order of the first curve."""
-        found = {}
-        for curve in self.curves:
-            if (curve['task'], curve['recipe'], curve['split']) == (task, recipe, split):
-                for point in curve['rows']:
-                    found.setdefault(point['policy'], []).append((point['score'], point['layers']))
-        return [(policy, *map(mean, zip(*points))) for policy, points in found.items()]
-
-
-def mean(values):
-    """The double nearest to the true mean."""
-    values = list(values)
-    return float(sum(map(Fraction, values)) / len(values))
-
-
-def score(task, exit):
-    """In percent; None where the run has none of the task's measures (its loss was not a number)."""
-    values = [exit[name] for name in MEASURES.get(task.removeprefix('elue-'), ('accuracy',)) if exit.get(name) is not None]
-    return 100 * mean(values) if values else None
-
-
-def scores(task, exits):
-    return [value for value in (score(task, exit) for exit in exits) if value is not None]
-
-
-def table(header, rows, title='', remark='', numbers=None):
-    return {'title': title, 'remark': remark, 'header': header, 'rows': rows, 'numbers': numbers}
-
-
-def one_digit(values):
-    return f'{mean(values):.1f}' if values else '–'
 
 
 def speed_tables(results):
@@ -117,21 +46,22 @@ def chosen_tables(results):
     held, dev = (scores('SST-2', [found[name][-1] for found in plain]) for name in ('exits_held-out', 'exits'))
     if not held or not results.curves:
         return []
+    remark = f'`plain` at full depth: {with_spread(held)} on the held-out rows, {with_spread(dev)} on dev.'
     held, dev, rows = mean(held), mean(dev), []
     for recipe in RECIPES[1:]:
         row = [f'`{recipe}`', str(len(results.of('SST-2', recipe)))]
-        on_dev = {policy: point for policy, *point in results.mean_curve('SST-2', recipe, 'eval')}
+        on_dev, on_held = (results.curve('SST-2', recipe, split) for split in ('eval', 'held-out'))
         fit = [(layers, policy, value) for policy, value, layers in results.mean_curve('SST-2', recipe, 'held-out')
                if policy.startswith('entropy:') and value >= held - HELD_OUT_LOSS]
-        _, policy, value = min(fit, default=(0, '', 0))
+        _, policy, _ = min(fit, default=(0, '', 0))
         if policy in on_dev:
-            read, layers = on_dev[policy]
-            row += [f'`{policy}`', f'{value:.1f}', f'{read:.1f} ({read - dev:+.1f})', f'{layers:.2f}', f'{LAYERS / layers:.2f}×']
+            _, read, layers = zip(*on_dev[policy])
+            row += [f'`{policy}`', with_spread([point[1] for point in on_held[policy]]), f'{with_spread(read)} ({mean(read) - dev:+.1f})',
+                    with_spread(layers, 2), f'{LAYERS / mean(layers):.2f}×']
         else:
             row += ['none', '', '', '', '']
         rows.append(row)
-    return [table(['recipe', 'seeds', 'policy', 'held-out', 'dev (against plain)', 'layers', 'speed-up'], rows,
-                  remark=f'`plain` at full depth: {held:.1f} on the held-out rows, {dev:.1f} on dev.')]
+    return [table(['recipe', 'seeds', 'policy', 'held-out', 'dev (against plain)', 'layers', 'speed-up'], rows, remark=remark)]
 
 
 def beside_tables(results):
@@ -141,18 +71,18 @@ def beside_tables(results):
                                      if exit['layer'] == cell['layer']])
         if ours:
             place = WHOLE_TASKS.index(cell['task']), cell['layer']
-            gaps[RECIPES.index(cell['recipe']), place] = mean(ours), mean(ours) - cell['score']
+            gaps[RECIPES.index(cell['recipe']), place] = with_spread(ours), mean(ours) - cell['score']
     if not gaps:
         return []
     places = sorted({place for _, place in gaps})
-    rows = [[f'`{RECIPES[recipe]}`'] + ['{:.1f} ({:+.1f})'.format(*gaps[recipe, place]) if (recipe, place) in gaps else ''
+    rows = [[f'`{RECIPES[recipe]}`'] + ['{} ({:+.1f})'.format(*gaps[recipe, place]) if (recipe, place) in gaps else ''
                                        for place in places] for recipe in sorted({recipe for recipe, _ in gaps})]
     return [table(['recipe'] + [f'{WHOLE_TASKS[task]} L{layer}' for task, layer in places], rows,
                   remark=f'Over all {len(gaps)} cells the mean difference is {mean(gap for _, gap in gaps.values()):+.2f}.')]
 
 
 def layer_cells(at):
-    return [one_digit(at[layer]) if layer in at else '' for layer in range(1, LAYERS + 1)]
+    return [with_spread(at[layer]) if layer in at else '' for layer in range(1, LAYERS + 1)]
 
 
 def measure_names(task):
@@ -193,50 +123,43 @@ def own_tables(results):
     tables = []
     for task in WHOLE_TASKS:
         recipes = [recipe for name in RECIPES for recipe in (name, f'{name}-readers')]
-        rows = exit_rows(task, recipes, lambda recipe, task=task: [
-            run for run in results.own if (run['task'], run['recipe']) == (task, recipe)])
+        rows = exit_rows(task, recipes, lambda recipe, task=task: results.own_of(task, recipe))
         if rows:
             tables.append(table(['recipe', 'seeds'] + [str(layer) for layer in range(1, LAYERS + 1)], rows,
                                 f"{task}, the papers' settings: {measure_names(task)}"))
     return tables
 
 
-def replayed_groups(results):
-    """{(task, recipe, rule, exits): {policy: (score, layers)}}, means over the seeds, of the rules that wait for agreement."""
-    found = {}
-    for replay in results.own_replays:
-        for row in replay['rows']:
-            rule = row['policy'].partition(':')[0]
-            if rule in CLAIMS.get(replay['recipe'].removesuffix('-readers'), ()):
-                group = found.setdefault((replay['task'], replay['recipe'], rule, replay['exits']), {})
-                group.setdefault(row['policy'], []).append((score(replay['task'], row['metrics']), row['layers']))
-    return {key: {policy: tuple(map(mean, zip(*points))) for policy, points in group.items()} for key, group in found.items()}
-
-
 def claims_of(results):
-    """For each group whose last exit was scored: ((task, recipe, exits), its last exit's score, the fastest setting that is
-    not worse, the best setting), a setting being (policy, score, layers); None where no setting is as good."""
+    """For each recipe and choice of exits whose last exit was scored: ((task, recipe, exits), the last exit's scores, the fastest
+    setting that is not worse, the best setting), a setting being (policy, scores, layers); None where no setting is as good."""
     out = []
-    for (task, recipe, _, exits), group in replayed_groups(results).items():
-        runs = [run for run in results.own if (run['task'], run['recipe']) == (task, recipe)]
-        last = scores(task, [run['results']['exits'][-1] for run in runs])
-        if not last:
-            continue
-        out.append(((task, recipe, exits), mean(last), *fastest_and_best([(policy, *point) for policy, point in group.items()], mean(last))))
+    for task, recipe, exits in dict.fromkeys((one['task'], one['recipe'], one['exits']) for one in results.own_replays):
+        last = scores(task, [run['results']['exits'][-1] for run in results.own_of(task, recipe)])
+        for rule in CLAIMS.get(recipe.removesuffix('-readers'), ()):
+            settings = settings_of(results.own_curve(task, recipe, exits), rule)
+            if last and settings:
+                out.append(((task, recipe, exits), last, *fastest_and_best(settings, mean(last))))
     return out
 
 
+def settings_of(curve, rule):
+    """[(policy, scores, mean layers)] of one rule."""
+    return [(policy, [value for _, value, _ in points], mean(layers for *_, layers in points))
+            for policy, points in curve.items() if policy.startswith(f'{rule}:')]
+
+
 def fastest_and_best(settings, last):
-    good = [setting for setting in settings if setting[1] >= last - 1e-9 and setting[2] < LAYERS - 1e-9]
-    return min(good, key=lambda one: one[2], default=None), max(settings, key=lambda one: (one[1], -one[2]))
+    good = [setting for setting in settings if mean(setting[1]) >= last - 1e-9 and setting[2] < LAYERS - 1e-9]
+    return min(good, key=lambda one: one[2], default=None), max(settings, key=lambda one: (mean(one[1]), -one[2]))
 
 
 CLAIM_COLUMNS = ['full depth', 'fastest setting not below it', 'score', 'speed-up', 'best setting']
 
 
 def claim_cells(last, fastest, best):
-    quick = [f'`{fastest[0]}`', f'{fastest[1]:.1f}', f'{LAYERS / fastest[2]:.2f}×'] if fastest else ['none', '', '']
-    return [f'{last:.1f}', *quick, f'{best[1]:.1f} at {LAYERS / best[2]:.2f}×']
+    quick = [f'`{fastest[0]}`', with_spread(fastest[1]), f'{LAYERS / fastest[2]:.2f}×'] if fastest else ['none', '', '']
+    return [with_spread(last), *quick, f'{with_spread(best[1])} at {LAYERS / best[2]:.2f}×']
 
 
 def claim_tables(results):
@@ -252,9 +175,9 @@ def reader_claims_of(results):
     for task in WHOLE_TASKS:
         last = scores(task, [run['results']['exits'][-1] for run in results.of(task, 'exeunt')])
         for rule in READER_CLAIMS:
-            settings = [point for point in results.mean_curve(task, 'exeunt', 'eval') if point[0].startswith(f'{rule}:')]
+            settings = settings_of(results.curve(task, 'exeunt', 'eval'), rule)
             if last and settings:
-                out.append((task, rule, mean(last), *fastest_and_best(settings, mean(last))))
+                out.append((task, rule, last, *fastest_and_best(settings, mean(last))))
     return out
 
 
@@ -293,8 +216,8 @@ def policy_tables(results):
         for rule in ('entropy', 'patience', 'window'):
             numbers = {}
             for recipe in RECIPES:
-                points = [(layers, f'{value:.1f} at {layers:.1f}', value)
-                          for policy, value, layers in results.mean_curve(task, recipe, 'eval') if policy.startswith(rule + ':')]
+                points = [(layers, f'{with_spread(values)} at {layers:.1f}', mean(values))
+                          for _, values, layers in settings_of(results.curve(task, recipe, 'eval'), rule)]
                 if points:
                     numbers[recipe] = sorted(points)
             rows = [[f'`{recipe}`', ', '.join(text for _, text, _ in points)] for recipe, points in numbers.items()]
@@ -368,8 +291,9 @@ def trial_tables(results):
     for run in results.trials:
         reached = scores(run['task'], run['exits'])
         changes.setdefault(run['change'], {}).setdefault(run['task'], []).append((reached[-1], mean(reached)))
-    whole = {change: [mean(values) for task in TRIAL_TASKS for values in zip(*of[task])] for change, of in changes.items()
+    seeds = {change: [values for task in TRIAL_TASKS for values in zip(*of[task])] for change, of in changes.items()
              if all(len(of.get(task, ())) == TRIAL_SEEDS for task in TRIAL_TASKS)}  # last exit and all exits of each task
+    whole = {change: [mean(values) for values in columns] for change, columns in seeds.items()}
     if not whole:
         return []
     if BASELINE not in whole:
@@ -380,7 +304,7 @@ def trial_tables(results):
     def gain(change, which):
         return mean(whole[change][i] - against[i] for i in range(which, len(against), 2))
     order = sorted(whole, key=lambda change: (change != BASELINE, -gain(change, 0)))
-    rows = [[change] + [f'{value:.1f}' for value in whole[change]] + [f'{gain(change, which):+.1f}' for which in (0, 1)]
+    rows = [[change] + [with_spread(values) for values in seeds[change]] + [f'{gain(change, which):+.1f}' for which in (0, 1)]
             for change in order]
     return [table(['change', 'MRPC, last exit', 'all exits', 'RTE, last exit', 'all exits', 'gain, last exit', 'all exits'], rows)]
 
@@ -394,7 +318,7 @@ def objective_tables(results):
         for objective in ('sum', 'linear'):
             runs = [scores(task, run['results']['exits']) for run in results.runs + results.objectives
                     if (run['task'], run['recipe']) == (task, 'exeunt') and objective_of(run) == objective]
-            row += [one_digit([reached[-1] for reached in runs]), one_digit([mean(reached) for reached in runs])]
+            row += [with_spread([reached[-1] for reached in runs]), with_spread([mean(reached) for reached in runs])]
         rows.append(row)
     return [table(['task', '`sum`, last exit', 'all exits', '`linear`, last exit', 'all exits'], rows)]
 
@@ -428,8 +352,8 @@ def attached_tables(results):
         runs = (results.attach('command', task=task, recipe='plain', variant=DEFAULT_RATE)
                 or results.attach('command', task=task, recipe='plain', variant=AS_IT_IS))
         if runs:
-            rows.append([task, str(len(runs)), one_digit([run['texts']['learned'] for run in runs]).split('.')[0]] + [
-                f"{mean(run['points'][i]['layers'] for run in runs):.2f} ({100 * mean(run['points'][i]['risk'] for run in runs):.1f} %)"
+            rows.append([task, str(len(runs)), str(int(mean(run['texts']['learned'] for run in runs)))] + [
+                f"{with_spread([run['points'][i]['layers'] for run in runs], 2)} ({with_spread([100 * run['points'][i]['risk'] for run in runs])} %)"
                 for i in range(3)])
     return [table(['task', 'seeds', 'texts learned', 'layers at 1 % (changed)', '2 %', '5 %'], rows)] if rows else []
 
@@ -448,7 +372,7 @@ def apart_tables(results):
 
     def cells(some):
         def of(get, digits=2):
-            return f'{mean(get(run) for run in some):.{digits}f}'
+            return with_spread([get(run) for run in some], digits)
         return [of(lambda run: run['apart']['layers']), of(lambda run: 100 * run['apart']['risk']),
                 of(lambda run: run['apart']['dev']['early']['average_layers']), of(lambda run: 100 * changed_on_dev(run)),
                 of(lambda run: 100 * run['apart']['dev']['full']['accuracy'], 1),
@@ -468,7 +392,7 @@ def attach_demo_tables(results):
         rows.append([str(seed)] + [''.join(f"{run['certify.csv']['fewer layers']:.2f}×" for run in found[recipe]) or '–' for recipe in gains])
     if not rows:
         return []
-    rows.append(['mean'] + [f'{mean(values):.2f}×' if values else '–' for values in gains.values()])
+    rows.append(['mean'] + [f'{with_spread(values, 2)}×' if values else '–' for values in gains.values()])
     header = ['seed', 'fewer layers, attached to `plain`', 'jointly trained by `exeunt`']
     columns = len(header) if gains['exeunt'] else len(header) - 1
     return [table(header[:columns], [row[:columns] for row in rows])]
@@ -493,9 +417,7 @@ def attach_trial_tables(results):
             continue
         tasks, cells = len({task for task, _ in pairs}), []
         for i in range(3):
-            gains = [100 * (found[key][i] / base[key][i] - 1) for key in pairs]
-            spread = (mean((gain - mean(gains)) ** 2 for gain in gains) / max(1, len(gains) - 1)) ** 0.5
-            cells.append(f'{mean(gains):+.1f} ± {spread:.1f}')
+            cells.append(gains_text([100 * (found[key][i] / base[key][i] - 1) for key in pairs]))
         rows.append((mean(100 * (found[key][1] / base[key][1] - 1) for key in pairs), [name, str(tasks), str(len(pairs))] + cells))
     rows = [row for _, row in sorted(rows)]
     return [table(['change', 'tasks', 'pairs', 'layers at 1 %, in percent', '2 %', '5 %'], rows)] if rows else []
@@ -547,11 +469,11 @@ def attach_task_tables(results):
         seeds = [key for key in seeds if key in joint] or seeds  # the same ones in all columns
 
         def layers(found):
-            return f'{mean(found[key][1] for key in seeds):.2f}' if seeds and all(key in found for key in seeds) else '–'
+            return with_spread([found[key][1] for key in seeds], 2) if seeds and all(key in found for key in seeds) else '–'
 
         def gain(found):
             both = [key for key in seeds if key in found]
-            return f'{mean(100 * (found[key][1] / base[key][1] - 1) for key in both):+.1f}' if both else '–'
+            return gains_text([100 * (found[key][1] / base[key][1] - 1) for key in both]) if both else '–'
         if seeds:
             rows.append([task, str(len(seeds)), layers(base)] + [gain(found) for found in changes.values()] + [layers(joint), layers(after)])
     header = ['task', 'seeds', 'layers', *(f'{name}, %' for name in changes), 'layers, `exeunt`', '`exeunt`, then imitation']
@@ -569,7 +491,7 @@ def attention_tables(results):
     return [table(['attention', 'launched as', 'run', 'times', 'ended in NaN', 'where'], rows)] if rows else []
 
 
-SECTIONS = {'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'claims-readers': reader_claim_tables, 'pretraining': pretraining_tables, 'clock': clock_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
+SECTIONS = {'verdicts': verdict_tables.verdict_tables, 'speed': speed_tables, 'own-settings': own_tables, 'claims': claim_tables, 'claims-readers': reader_claim_tables, 'pretraining': pretraining_tables, 'clock': clock_tables, 'chosen': chosen_tables, 'beside': beside_tables, 'exits': exit_tables,
             'policies': policy_tables, 'cut-short': cut_short_tables, 'tried': trial_tables, 'objectives': objective_tables,
             'watched': watched_tables, 'attention': attention_tables,
             'study': lambda results: study_tables.default_tables(results, table),
@@ -605,7 +527,7 @@ def own_missing_phrase(results):
     for recipe in OWN_PAPERS:
         seeds = {task: len({run['seed'] for run in results.own if (run['task'], run['recipe']) == (task, recipe)})
                  for task in ('RTE', 'MRPC', 'SST-2')}
-        parts += [f'{task} of `{recipe}` ({count} of 3)' for task, count in seeds.items() if count < 3]
+        parts += [f'{task} of {recipe_name(recipe)} ({count} of 3)' for task, count in seeds.items() if count < 3]
     return 'seeds are missing on ' + ', '.join(parts) if parts else 'none of three seeds is missing on RTE, MRPC and SST-2'
 
 

@@ -4,6 +4,8 @@ types it reaches and saves, and the settings that were tried."""
 
 import re
 
+from stored import with_spread
+
 SETS = ('SMS-Spam', 'BANKING77-300', 'BANKING77-1500', 'BANKING77-10000', 'CLINC150-300', 'CLINC150-1500', 'CLINC150-10000',
         'feedback', 'SST-2', 'IMDb-1500', 'RTE', 'MRPC')
 ENCODERS = ('MiniLM', 'gte-small', 'tiny-en')
@@ -141,7 +143,7 @@ def setting_tables(results, table):
                 row = [f'`{setting}`']
                 for name in sets:
                     of = cells.get((setting, name), [])
-                    row.append(f'{average(map(last_of, of)):.1f}' + (f' ({len(of)})' if len(of) > 1 else '') if of else '')
+                    row.append(with_spread(list(map(last_of, of))) + (f' ({len(of)})' if len(of) > 1 else '') if of else '')
                 rows.append(row)
             if rows:
                 linear = [f'{average(linear_of(run) for run in runs if run["set"] == name):.1f}' for name in sets]

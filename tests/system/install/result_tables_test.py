@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""benchmarks/{suites,result_tables,reproducing}.py over a small folder of results; every figure expected is arithmetic over it."""
+"""lab/studies/{suites,stored,result_tables,verdict_tables,reproducing}.py over a small folder of results; every figure expected is arithmetic over it."""
 import json
 import subprocess
 import sys
@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / 'lab/studies'))
 
 import reproducing  # noqa: E402
 import result_tables as made  # noqa: E402
+import verdict_tables  # noqa: E402
 from suites import append_run, read_suite  # noqa: E402
 
 
@@ -107,10 +108,10 @@ class SuiteTest(Folder):
 class TableTest(Folder):
     def test_exits_are_means_over_seeds(self):
         rows = self.titled('exits', 'SST-2: accuracy')['rows']
-        self.assertEqual(rows[1], ['`exeunt`', '2', '82.0'] + [''] * 10 + ['92.0'])
+        self.assertEqual(rows[1], ['`exeunt`', '2', '82.0 ± 2.8'] + [''] * 10 + ['92.0 ± 1.4'])
         self.assertEqual(self.titled('exits', 'MRPC: accuracy and f1')['rows'][0], ['`exeunt`', '1', '75.0'] + [''] * 10 + ['–'])
         patience = self.titled('policies', 'SST-2, patience')
-        self.assertEqual(patience['rows'][0], ['`exeunt`', '90.5 at 5.2'])
+        self.assertEqual(patience['rows'][0], ['`exeunt`', '90.5 ± 0.7 at 5.2'])
         self.assertEqual(patience['numbers'], {'exeunt': [(5.25, 90.5)]})
         rows = self.only('cut-short')['rows']
         self.assertEqual([row[:4] for row in rows[:2]], [['SST-2', 'not run yet', '', ''], ['MRPC', '', '', '80.0']])
@@ -129,7 +130,7 @@ class TableTest(Folder):
     def test_chooses_the_earliest_threshold_that_loses_at_most_half_a_point_on_held_out_rows(self):
         chosen = self.only('chosen')
         self.assertIn('94.0 on the held-out rows, 92.0 on dev', chosen['remark'])
-        self.assertEqual(chosen['rows'][-1], ['`exeunt`', '2', '`entropy:0.2`', '93.5', '91.5 (-0.5)', '4.00', '3.00×'])
+        self.assertEqual(chosen['rows'][-1], ['`exeunt`', '2', '`entropy:0.2`', '93.5', '91.5 ± 0.7 (-0.5)', '4.00 ± 0.00', '3.00×'])
         self.assertEqual(chosen['rows'][0], ['`deebert`', '0', 'none', '', '', '', ''])
 
     def test_shows_policies_by_the_clock_beside_their_layers(self):
@@ -154,7 +155,7 @@ class TableTest(Folder):
         beside = self.only('beside')
         self.assertEqual(beside['remark'], 'Over all 3 cells the mean difference is +0.83.')  # (1 - 1 + 2.5) / 3
         self.assertEqual(beside['header'], ['recipe', 'MRPC L1', 'SST-2 L12'])
-        self.assertEqual(beside['rows'], [['`plain`', '', '92.0 (-1.0)'], ['`exeunt`', '75.0 (+2.5)', '92.0 (+1.0)']])
+        self.assertEqual(beside['rows'], [['`plain`', '', '92.0 (-1.0)'], ['`exeunt`', '75.0 (+2.5)', '92.0 ± 1.4 (+1.0)']])
 
     def test_sorts_trials_by_their_gain_over_the_tasks(self):
         for change, first, last in (('worse', 0.4, 0.6), ('better', 0.5, 0.8), ('sum', 0.5, 0.7)):
@@ -165,8 +166,9 @@ class TableTest(Folder):
         self.keep('trials', {'task': 'RTE', 'change': 'unfinished', 'seed': 0, 'settings': {'name': 'exeunt'}, 'exits': exits(1, 1)})
         # MRPC's score is the mean of accuracy and 0.8: 10 points of accuracy are 5 there, 7.5 over both tasks.
         self.assertEqual(self.only('tried')['rows'], [
-            ['sum', '75.0', '70.0', '70.0', '60.0', '+0.0', '+0.0'], ['better', '80.0', '72.5', '80.0', '65.0', '+7.5', '+3.8'],
-            ['worse', '70.0', '65.0', '60.0', '50.0', '-7.5', '-7.5']])
+            [change] + [f'{value} ± 0.0' for value in values] + gains for change, values, gains in (
+                ('sum', ('75.0', '70.0', '70.0', '60.0'), ['+0.0', '+0.0']), ('better', ('80.0', '72.5', '80.0', '65.0'), ['+7.5', '+3.8']),
+                ('worse', ('70.0', '65.0', '60.0', '50.0'), ['-7.5', '-7.5']))])
 
     def test_refuses_trials_without_the_recipe_they_change(self):
         self.assertEqual(made.trial_tables(self.results()), [])
@@ -179,7 +181,7 @@ class TableTest(Folder):
         self.keep('grid', run_of('RTE', 'exeunt', exits(0.5, 0.6), objective='linear'))
         self.keep('objectives', run_of('RTE', 'exeunt', exits(0.4, 0.5)), run_of('RTE', 'exeunt', exits(0.4, 0.7), seed=2))
         rows = self.only('objectives')['rows']
-        self.assertEqual(rows[0], ['RTE', '60.0', '50.0', '60.0', '55.0'])
+        self.assertEqual(rows[0], ['RTE', '60.0 ± 14.1', '50.0 ± 7.1', '60.0', '55.0'])
         self.assertEqual(rows[2], ['CoLA', '–', '–', '–', '–'])
 
     def test_gives_speeds_from_the_newest_file(self):
@@ -216,7 +218,7 @@ class TableTest(Folder):
         self.keep('paper-settings', run_of('RTE', 'pabee', exits(0.5, 0.6)), run_of('RTE', 'pabee', exits(0.5, 0.7), seed=2),
                   run_of('RTE', 'pabee-readers', exits(0.6, 0.7)))
         own = self.titled('own-settings', "RTE, the papers' settings: accuracy")
-        self.assertEqual(own['rows'], [['`pabee`', '2', '50.0'] + [''] * 10 + ['65.0'],
+        self.assertEqual(own['rows'], [['`pabee`', '2', '50.0 ± 0.0'] + [''] * 10 + ['65.0 ± 7.1'],
                                        ['`pabee`, readers', '1', '60.0'] + [''] * 10 + ['70.0']])
         self.assertEqual(self.phrase('own-runs'), '3 runs with 3,630 steps')
 
@@ -239,18 +241,20 @@ class TableTest(Folder):
             ['RTE', '`pabee`, readers', 'all', '60.0', '`patience:1`', '70.0', '3.00×', '70.0 at 3.00×']])
         self.assertEqual(self.phrase('claims-held'), '0 of 2 cases over all exits, 1 of 1 over late exits and 1 of 1 over readers')
         # Patience over the exits of `exeunt`, which have readers: none is as good as 92.0 until one is.
-        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', 'patience', '92.0', 'none', '', '', '90.5 at 2.29×']])
+        self.assertEqual(self.only('claims-readers')['rows'], [['SST-2', 'patience', '92.0 ± 1.4', 'none', '', '', '90.5 ± 0.7 at 2.29×']])
         self.assertEqual(self.phrase('claims-readers-held'), '0 of 1 tasks with patience')
         more = [{'policy': 'patience:4', 'score': 92.0, 'layers': 8.0}, {'policy': 'window:0.1', 'score': 91.0, 'layers': 4.0}]
         self.write('curves.json', [{**curve, 'rows': curve['rows'] + more} for curve in CURVES])
         self.assertEqual(self.only('claims-readers')['rows'], [
-            ['SST-2', 'patience', '92.0', '`patience:4`', '92.0', '1.50×', '92.0 at 1.50×'],
-            ['SST-2', 'window', '92.0', 'none', '', '', '91.0 at 3.00×']])
+            ['SST-2', 'patience', '92.0 ± 1.4', '`patience:4`', '92.0 ± 0.0', '1.50×', '92.0 ± 0.0 at 1.50×'],
+            ['SST-2', 'window', '92.0 ± 1.4', 'none', '', '', '91.0 ± 0.0 at 3.00×']])
         self.assertEqual(self.phrase('claims-readers-held'), '1 of 1 tasks with patience and 0 of 1 tasks with window')
 
     def test_names_seeds_of_the_papers_settings_that_are_missing(self):
         self.keep('paper-settings', run_of('RTE', 'deebert', exits(0.5, 0.6)))
         self.assertIn('seeds are missing on RTE of `deebert` (1 of 3), MRPC of `deebert` (0 of 3)', self.phrase('own-missing'))
+        self.assertIn('SST-2 of `romebert-sd` (0 of 3)', self.phrase('own-missing'))
+        self.assertIn('SST-2 of `elbert`, readers (0 of 3)', self.phrase('own-missing'))
 
     def test_rates_pretraining_and_its_peer_over_the_same_steps(self):
         def log(name, *points):  # (step, tokens, rate)
@@ -288,6 +292,82 @@ class TableTest(Folder):
         first, second = made.table(['a', 'b'], [['1.2', '']], 'T', 'R.'), made.table(['c'], [['x']])
         self.assertEqual(made.markdown([first]), '### T\nR.\n\n| a | b |\n| --- | --- |\n| 1.2 |  |\n')
         self.assertEqual(made.markdown([first, second]), made.markdown([first]) + '\n| c |\n| --- |\n| x |\n')
+
+
+class VerdictTest(Folder):
+    """A paper's figures of our own making beside runs of three seeds."""
+
+    def setUp(self):
+        super().setUp()
+        place = verdict_tables.PUBLISHED
+        self.addCleanup(setattr, verdict_tables, 'PUBLISHED', place)
+        verdict_tables.PUBLISHED = self.folder
+
+        def row(method, score, **more):
+            return {'task': 'RTE', 'split': 'dev', 'metric': 'accuracy', 'method': method, 'score': score, **more}
+        papers = {'deebert': [row(f'DeeBERT {letter}', 60, score_change=change, backbone='bert-base', speed={'value': saved})
+                              for letter, change, saved in (('a', -1.0, 0.25), ('b', -1.0, 0.5), ('c', 1.0, 0.25))],
+                  'pabee': [row('PABEE', 62, backbone='albert-base', speed={'value': 1.5}), row('full depth', 60, backbone='albert-base')],
+                  'elbert': [row('ELBERT', 80, backbone='albert-large', speed={'value': 0.5})],
+                  'elasticbert': [row('ElasticBERT-base-6L', 70), row('Other-6L', 66), row('ElasticBERT-base-6L', 60, split='test')],
+                  'romebert': [row(method, score, exit=layer) for method, layer, score in (
+                      ('RomeBERT', 6, 64), ('DeeBERT', 6, 60), ('RomeBERT', 12, 66), ('DeeBERT', 12, 65))]}
+        for name, rows in papers.items():
+            self.write(f'{name}.json', {'rows': rows})
+
+    def run_seeds(self, recipe, half, last, seeds=3, **settings):
+        """`half`, `last`: accuracy at exits 6 and 12; `settings`: {policy: (layers, accuracy by seed)}."""
+        self.keep('paper-settings', *(run_of('RTE', recipe, [{'layer': 6, 'accuracy': half[i]}, {'layer': 12, 'accuracy': last}], seed=i)
+                                      for i in range(seeds)))
+        self.replays = getattr(self, 'replays', []) + [
+            {'task': 'RTE', 'recipe': recipe, 'seed': i, 'exits': 'all', 'rows': [
+                {'policy': policy, 'layers': layers, 'metrics': {'accuracy': values[i]}} for policy, (layers, values) in settings.items()]}
+            for i in range(seeds)]
+        self.write('paper-settings-replayed.json', self.replays)
+
+    def verdicts(self):
+        return [row[3:5] for row in self.only('verdicts')['rows']]
+
+    def test_a_claim_holds_where_the_mean_less_the_spread_reaches_the_papers_figure(self):
+        self.assertEqual(made.SECTIONS['verdicts'](self.results()), [])
+        even = (0.5, 0.5, 0.5)
+        self.run_seeds('deebert', even, 0.6, **{'entropy:0.1': (9, (0.595, 0.595, 0.595)), 'entropy:0.2': (6, (0.58, 0.59, 0.60)),
+                                                'entropy:0.3': (3, even)})
+        self.run_seeds('romebert', (0.56, 0.57, 0.58), 0.6)  # +7 ± 1 beside DeeBERT's +4; the last exit +0 beside +1
+        self.run_seeds('elasticbert', even, 0.6)
+        self.run_seeds('pabee', even, 0.6, **{'patience:2': (6, (0.5, 0.6, 0.7)), 'patience:9': (12, even)})
+        self.run_seeds('elbert', even, 0.6, **{'window:0.5,8,bias_1': (12, even), 'window:0.9,8,bias_1': (4, (0.6, 0.6, 0.6))})
+        found = self.verdicts()
+        self.assertEqual(found[:3], [['RTE -0.5 ± 0.0 at 1.33×', '**holds** on RTE'],
+                                     ['RTE -1.0 ± 1.0 at 2.00×', '**not shown** on RTE'],  # 2 points below with the spread
+                                     ['RTE -0.5 ± 0.0 at 1.33×', '**not shown** on RTE']])
+        self.assertEqual(found[3:5], [["RTE the paper's exits +0.0 ± 10.0 at 2.00×", '**not shown** on RTE'], ['as above', '**not shown** on RTE']])
+        self.assertEqual(found[5], ['RTE 50.0 ± 0.0 and 60.0 ± 0.0', '**cannot be tested here**'])
+        self.assertIn('70.0 on average over GLUE\'s dev sets, Other-6L 66.0', self.only('verdicts')['rows'][5][1])
+        self.assertEqual(found[6:9], [['RTE +7.0 ± 1.0', '**holds** on RTE'], ['RTE +0.0 ± 0.0', '**not shown** on RTE'],
+                                      ['RTE `romebert-sd` not run', '**cannot be tested here**']])
+        self.assertEqual(found[9], ["RTE the paper's exits +0.0 ± 0.0 at 3.00×", '**holds** on RTE'])
+        self.write('paper-settings-replayed.json', [{**one, 'rows': one['rows'][-1:] if one['recipe'] == 'deebert' else []} for one in self.replays])
+        self.assertEqual(self.verdicts()[0], ['RTE -10.0 ± 0.0 at 4.00×', '**not shown** on RTE'])
+        self.assertEqual(self.verdicts()[9], ['RTE no setting as fast', '**not shown** on RTE'])
+        self.run_seeds('romebert-sd', even, 0.59)
+        self.assertEqual(self.verdicts()[8], ['RTE +1.0 ± 0.0', '**holds** on RTE'])
+
+    def test_readers_count_with_enough_seeds(self):
+        even = (0.6, 0.6, 0.6)
+        for recipe in ('deebert', 'romebert'):
+            self.run_seeds(recipe, even, 0.6, **{'entropy:0.3': (3, even)})
+        self.run_seeds('elbert', even, 0.6, **{'window:0.9,8,bias_1': (4, even)})
+        self.run_seeds('pabee', even, 0.7, **{'patience:2': (6, even)})
+        self.run_seeds('pabee-readers', even, 0.6, seeds=2, **{'patience:2': (6, even)})
+        text = "RTE the paper's exits -10.0 ± 0.0 at 2.00×, readers +0.0 ± 0.0 at 2.00×"
+        self.assertEqual(self.verdicts()[3], [text + ' (2 seeds of 3, the others not run)', '**not shown** on RTE'])
+        self.keep('grid', *(run_of('RTE', 'exeunt', exits(0.5, 0.6), seed=seed) for seed in range(3)))
+        self.write('curves.json', [{'task': 'RTE', 'recipe': 'exeunt', 'seed': seed, 'split': 'eval', 'rows': [
+            {'policy': 'patience:3', 'score': 60.0, 'layers': 8.0}]} for seed in range(3)])
+        self.assertEqual(self.verdicts()[3], [text + ' (2 seeds of 3, the others not run), `exeunt` +0.0 ± 0.0 at 1.50×',
+                                              '**holds with readers** on RTE'])
+        self.assertEqual(self.verdicts()[4], ['as above', '**not shown** on RTE'])  # +2 asked for
 
 
 class PhraseTest(Folder):
@@ -384,7 +464,7 @@ class PageTest(Folder):
                 (f'In {runs}\n1\n{end}', "p.md:1: mark 'runs': want it on a line of its own"),
                 (f'<!-- from results: exits -->\n| 1 | {end}', "p.md:2: mark 'exits': want its end on a line of its own"),
                 (f'a <!-- from results: run -->{end}', "p.md:1: unknown count 'run', want one of runs,"),
-                (f'{runs}\n{end}', "p.md:1: unknown table 'runs', want one of speed,"),
+                (f'{runs}\n{end}', "p.md:1: unknown table 'runs', want one of verdicts, speed,"),
                 (f'<!-- from results: speed -->\n{end}', "p.md:1: 'speed': ")):
             with self.subTest(page), self.assertRaises(SystemExit) as caught:
                 self.fill(page)
@@ -418,7 +498,7 @@ class AttachTables(unittest.TestCase):
                 attach_run('heads', 'plain', 'wider', 1.1), attach_run('heads', 'plain', 'wider', 2.6, seed=2),
                 attach_run('heads', 'plain', 'wider', 9.0, task='RTE'), attach_run('heads', 'exeunt', 'joint', 0.5)]
         (found,) = made.attach_trial_tables(self.tables(runs))
-        joint = ['exits trained jointly by `exeunt`', '1', '1'] + 3 * ['-50.0 ± 0.0']
+        joint = ['exits trained jointly by `exeunt`', '1', '1'] + 3 * ['-50.0']  # one pair has no error
         self.assertEqual(found['rows'], [joint, ['wider', '1', '2'] + 3 * ['+20.0 ± 10.0']])
 
     def test_dev_stands_beside_rows_that_share_no_words(self):
@@ -428,11 +508,12 @@ class AttachTables(unittest.TestCase):
         runs = [attach_run('command', 'plain', 'as it is', 1.0, seed=seed, apart=apart(*values), texts={'learned': 10 * seed})
                 for seed, values in ((1, (2.0, 0.99)), (2, (3.0, 0.97)))]
         (found,) = made.apart_tables(self.tables(runs))
-        self.assertEqual(found['rows'][-1], ['mean', '2.50', '1.00', '3.00', '2.00', '91.0', '90.0'])
+        self.assertEqual(found['rows'][-1], ['mean', '2.50 ± 0.71', '1.00 ± 0.00', '3.00 ± 0.00', '2.00 ± 1.41', '91.0 ± 0.0', '90.0 ± 0.0'])
         self.assertEqual(made.apart_layers_phrase(self.tables(runs)), '2.50 of 12 layers')
         self.assertEqual(made.apart_dev_phrase(self.tables(runs)), '2.0 % at 3.00 layers')
         (found,) = made.attached_tables(self.tables(runs))
-        self.assertEqual(found['rows'], [['SST-2', '2', '15', '3.00 (3.0 %)', '2.00 (2.0 %)', '1.00 (1.0 %)']])
+        self.assertEqual(found['rows'], [
+            ['SST-2', '2', '15'] + [f'{points}.00 ± 0.00 ({points}.0 ± 0.0 %)' for points in (3, 2, 1)]])
 
     def test_a_task_shows_the_default_rate_where_it_was_run(self):
         runs = [attach_run('command', 'plain', variant, layers, texts={'learned': 10})
