@@ -47,11 +47,12 @@ parity:  ## compare the tokenizers with the npm package, 200,000 strings per fam
 	@scripts/setup build node
 	@scripts/parity
 
-wheel:  ## build the Python package for this platform into build/wheel/dist
+wheel:  ## build the Python package, for this platform and as sources, into build/wheel/dist
 	@scripts/setup
 	@cmake --preset wheel --log-level=WARNING > /dev/null
 	@cmake --build --preset wheel -j $(JOBS) --target exeunt exeunt_shared
 	@scripts/wheel build/wheel build/wheel/dist
+	@/usr/bin/python3 python/build_backend.py build/wheel/dist
 
 format:  ## run clang-format on every tracked source
 	@scripts/setup format

@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
-from ._arrays import BYTE, FLOAT, INT, ByteArray, FloatArray, IntArray, Room, packed
+from ._arrays import BYTE, FLOAT, INT, ByteArray, FloatArray, IntArray, Room, numpy, packed
 from ._library import AnswerArrays, Options, Texts, check, encoded, lib
 from ._trace import Trace
 
@@ -94,7 +94,7 @@ class Answers:
         pandas = importlib.import_module("pandas")
         said = {"value": self._best()} if self.labels is None else {"label": self.labels, "score": self._best()}
         return pandas.DataFrame({**said, "layer": self.layers, "tokens": self.tokens,
-                                 "truncated": [bool(one) for one in _listed(self.truncated)]}, index=self._index)
+                                 "truncated": [bool(one) for one in _listed(self.truncated)]}, index=self._index, copy=False)
 
     def pipeline(self, top_k: int | None = 1) -> list[Any]:
         """As `transformers.pipeline("text-classification")` answers: a dict for each text, or, with a `top_k` other than
@@ -168,6 +168,29 @@ class Model:
                 progress(first + part.count, count)
         index = getattr(texts, "index") if hasattr(texts, "iloc") else None  # of a Series
         return Answers(self.labels, self.problem == "multi_label_classification", rooms, count, index)
+
+    @property
+    def classes_(self) -> Any:
+        """As scikit-learn has it: the labels, in the order of `predict_proba`'s columns. A regression has none."""
+        if not self.labels:
+            raise AttributeError("classes_: the model is a regression")
+        return numpy.array(self.labels, object) if numpy is not None else self.labels
+
+    def predict(self, X: str | Iterable[str]) -> Any:
+        """As scikit-learn has it: [texts] labels, None for a blank text; of a multi-label model [texts, labels] 1 or 0; of a
+        regression [texts] values."""
+        answers = self(X)
+        if self.problem == "multi_label_classification":
+            return answers.given
+        if not self.labels:
+            return answers.scores[:, 0] if numpy is not None else [row[0] for row in answers.scores]
+        return numpy.array(answers.labels, object) if numpy is not None else answers.labels
+
+    def predict_proba(self, X: str | Iterable[str]) -> FloatArray:
+        """As scikit-learn has it: [texts, labels] probabilities, nan for a blank text. A regression has none."""
+        if not self.labels:
+            raise AttributeError("predict_proba: the model is a regression")
+        return self(X).scores
 
     def trace(self, texts: str | Iterable[str], *, pairs: str | Iterable[str] | None = None, gold: Any = None) -> Trace:
         """What every exit says of every text, at full depth: what `replay`, `sweep` and `calibrate` work on. Blank texts

@@ -227,6 +227,70 @@ class LoadedModel(unittest.TestCase):
             self.assertEqual([trace.layers[exit] for exit in listed(replayed.exits)], listed(live.layers), policy)
 
 
+class Predictor(unittest.TestCase):
+    """The three lines of a program, and the calls of scikit-learn and transformers."""
+
+    def setUp(self):
+        self.model = exeunt.Classifier(MODEL, policy='full')
+        self.addCleanup(self.model.close)
+
+    def test_classifier_is_the_class_that_load_returns(self):
+        self.assertIs(exeunt.Classifier, exeunt.Model)
+        with exeunt.load(MODEL, policy='full') as loaded:
+            self.assertEqual(listed(loaded(TEXTS).scores), listed(self.model(TEXTS).scores))
+
+    def test_predicts_classes_in_the_order_of_its_probabilities(self):
+        answers, probabilities = self.model(TEXTS), listed(self.model.predict_proba(TEXTS))
+        self.assertEqual(listed(self.model.classes_), ['negative', 'positive'])
+        self.assertEqual(listed(self.model.predict(TEXTS)), answers.labels)
+        self.assertEqual([self.model.classes_[row.index(max(row))] for row in probabilities], answers.labels)
+        self.assertEqual(listed(self.model.predict(['', TEXTS[0]])), [None, answers.labels[0]])
+
+    @unittest.skipIf(numpy is None, 'arrays are numpy\'s')
+    def test_takes_and_gives_arrays_of_numpy(self):
+        for given in (numpy.array(TEXTS), numpy.array(TEXTS, dtype=object)):
+            self.assertEqual(self.model.predict(given).tolist(), self.model.predict(TEXTS).tolist())
+        answers = self.model(TEXTS)
+        self.assertTrue(answers.scores.flags.owndata, 'the library writes into the array itself')
+        self.assertEqual(numpy.mean(self.model.predict(TEXTS) == numpy.array(answers.labels)), 1)
+
+    def test_several_labels_are_an_indicator_matrix(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(MODEL, folder, dirs_exist_ok=True)
+            config = json.loads((MODEL / 'config.json').read_text())
+            config['problem_type'] = 'multi_label_classification'
+            (Path(folder) / 'config.json').write_text(json.dumps(config))
+            with exeunt.Classifier(folder, policy='full') as model:
+                wanted = [[int(score > 0.5) for score in row] for row in listed(model.predict_proba(TEXTS))]
+                self.assertEqual(listed(model.predict(TEXTS)), wanted)
+
+    def test_pipeline_answers_in_the_shapes_of_transformers(self):
+        pipe = exeunt.pipeline('text-classification', self.model)
+        one = {'label': self.model(TEXTS[0]).labels[0], 'score': max(listed(self.model(TEXTS[0]).scores)[0])}
+        self.assertEqual(pipe(TEXTS[0]), [one])
+        self.assertEqual(pipe({'text': TEXTS[0]}), one)
+        self.assertEqual(pipe(iter(TEXTS), batch_size=2, truncation=True), self.model(TEXTS).pipeline())
+        self.assertEqual(pipe(TEXTS[0], top_k=1), [one])
+        self.assertEqual(pipe(TEXTS, top_k=1), [[best] for best in self.model(TEXTS).pipeline()])
+        self.assertEqual(pipe(TEXTS, top_k=None), self.model(TEXTS).pipeline(top_k=None))
+        self.assertEqual(pipe([]), [])
+        paired = self.model(TEXTS[:1], pairs=['it was']).pipeline()
+        self.assertEqual(pipe([{'text': TEXTS[0], 'text_pair': 'it was'}]), paired)
+        every = exeunt.pipeline('sentiment-analysis', str(MODEL), top_k=None, policy='full', threads=1)
+        self.assertEqual(every(TEXTS[0]), self.model(TEXTS[0]).pipeline(top_k=None))
+        self.assertEqual(every.model.policy, 'full')
+        every.model.close()
+
+    def test_pipeline_refuses_other_tasks_and_mixed_inputs(self):
+        with self.assertRaisesRegex(ValueError, "task: got 'fill-mask', want text-classification"):
+            exeunt.pipeline('fill-mask', self.model)
+        pipe = exeunt.pipeline('text-classification', self.model)
+        with self.assertRaisesRegex(ValueError, 'got texts and pairs'):
+            pipe([TEXTS[0], {'text': TEXTS[0], 'text_pair': 'it was'}])
+        with self.assertRaisesRegex(ValueError, 'truncation: got False'):
+            pipe(TEXTS, truncation=False)
+
+
 class Regression(unittest.TestCase):
     def test_has_values_and_no_labels(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -236,6 +300,10 @@ class Regression(unittest.TestCase):
             (Path(folder) / 'merges.txt').write_text('#version: 0.2\n')
             with exeunt.load(folder) as model:
                 answers = model(['ab', 'a'])
+                self.assertEqual(listed(model.predict(['ab', 'a'])), [row[0] for row in listed(answers.scores)])
+                self.assertFalse(hasattr(model, 'classes_'))
+                with self.assertRaises(AttributeError):
+                    model.predict_proba(['ab'])
         self.assertIsNone(answers.labels)
         self.assertEqual(listed(answers.label_ids), [-1, -1])
         self.assertEqual([len(row) for row in listed(answers.scores)], [1, 1])
@@ -525,7 +593,7 @@ class Pandas(unittest.TestCase):
             self.series, self.columns = pandas.Series, lambda frame: frame.to_dict('list')
         except ImportError:
             fake = types.ModuleType('pandas')
-            fake.DataFrame = lambda columns, index: types.SimpleNamespace(columns=columns, index=index)
+            fake.DataFrame = lambda columns, index, copy: types.SimpleNamespace(columns=columns, index=index)
             change = unittest.mock.patch.dict(sys.modules, pandas=fake)
             change.start()
             self.addCleanup(change.stop)

@@ -3,6 +3,7 @@
 
     wheel_test.py --build FOLDER        packs the build in FOLDER, for this machine
     wheel_test.py --wheel FILE          takes a finished wheel, and checks its platform tag
+    wheel_test.py --sdist FILE          builds a wheel from a source distribution with pip first (minutes)
 """
 import argparse
 import hashlib
@@ -11,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -66,15 +68,42 @@ def environment(folder, wheel, *options):
     return python, clean
 
 
+def built(sdist, scratch):
+    """The wheel that pip makes of a source distribution in a bare environment."""
+    run(sys.executable, '-m', 'venv', scratch / 'builder')
+    run(scratch / 'builder/bin/python', '-m', 'pip', 'wheel', '--no-index', '--no-deps', '--wheel-dir', scratch / 'built', sdist)
+    return next((scratch / 'built').glob('*.whl'))
+
+
+def check_sdist(scratch):
+    """The same files give the same bytes, and CMake finds every file it names in them."""
+    if not (ROOT / '.git').exists():
+        return print('no git here: the source distribution is not tested')
+    for name in ('one', 'two'):
+        (scratch / name).mkdir()
+    backend = [sys.executable, ROOT / 'python/build_backend.py']
+    sdist = Path(run(*backend, scratch / 'one').strip())
+    assert sdist.read_bytes() == Path(run(*backend, scratch / 'two').strip()).read_bytes(), 'the same files give another sdist'
+    with tarfile.open(sdist) as archive:
+        archive.extractall(scratch / 'source')
+    folder = scratch / 'source' / sdist.name.removesuffix('.tar.gz')
+    assert not [name for name in ('tests', 'benchmarks') if (folder / name).exists()]
+    run('cmake', '--preset', 'runtime', '--log-level=WARNING', cwd=folder)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('--build', type=Path)
     parser.add_argument('--wheel', type=Path)
+    parser.add_argument('--sdist', type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         if options.wheel:
             wheel = options.wheel.resolve()
+        elif options.sdist:
+            wheel = built(options.sdist.resolve(), Path(scratch))
         else:
+            check_sdist(Path(scratch))
             pack = [sys.executable, ROOT / 'scripts/wheel', options.build]
             wheel = Path(run(*pack, Path(scratch) / 'dist', '--local').strip())
             first = wheel.read_bytes()
