@@ -30,8 +30,8 @@ from collections import Counter
 from pathlib import Path
 
 from panels import panels
-from result_tables import (SECTIONS, Results, cut_short_remarks, cut_short_tables, fill_marks, first_difference, markdown,
-                           mean, policy_tables)
+from result_tables import SECTIONS, cut_short_remarks, cut_short_tables, fill_marks, first_difference, markdown, policy_tables
+from stored import WHOLE_TASKS, Results, deviation, mean, scores
 from suites import read_arrays, read_suite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ PAPERS = RESULTS / 'papers.json'
 OWN_REPLAYS = RESULTS / 'paper-settings-replayed.json'
 PAGE = ROOT / 'lab/notebooks/reproducing.md'
 OTHERS = (ROOT / 'README.md', ROOT / 'docs/attach.md', ROOT / 'lab/docs/pretraining.md')  # pages with a figure or two of these results
-FIGURE = ROOT / 'docs/images/romebert-curves.svg'
+IMAGES = ROOT / 'docs/images'
 BASELINE = ROOT / 'lab/elue/gte-small-static.json'
 POLICIES = ('entropy:0.02|0.05|0.1|0.15|0.2|0.25|0.3|0.4|0.5', 'patience:1|2|3|4|5|6|8', 'window:0.1|0.2|0.3,4,bias_1')
 # Recipes whose papers give scores at a speed, with the rules those papers used (lab/papers/reproduction.cc).
@@ -62,6 +62,51 @@ SCORE = {'MRPC': 'combined_score', 'QQP': 'combined_score', 'STS-B': 'combined_s
 def read_json_of(line):
     done = subprocess.run([str(word) for word in line], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
+
+
+# Each method with the rule of its paper; STS-B has no classes, so patience serves all of them there.
+METHODS = {'DeeBERT': ('deebert', 'entropy:'), 'PABEE': ('pabee', 'patience:'), 'ElasticBERT': ('elasticbert', 'entropy:'),
+           'RomeBERT': ('romebert', 'entropy:'), 'ELBERT': ('elbert', 'window:'), 'exeunt train': ('exeunt', 'entropy:')}
+SHOWN_BELOW = 12  # points below full depth
+
+
+def method_lines(results, task):
+    """{name: [(layers, score, spread)]} of all methods: the papers', ours trained with readers, ours attached, full depth alone."""
+    lines = {}
+    for name, (recipe, rule) in METHODS.items():
+        rule = 'patience:' if task == 'STS-B' else rule
+        curve = results.curve(task, recipe, 'eval') | results.paper_curve(task, recipe)
+        points = {policy: points for policy, points in curve.items() if policy.startswith(rule)}
+        seeds = max((len(one) for one in points.values()), default=0)
+        if points:
+            lines[f"{name}, {rule[:-1]}{'' if seeds > 1 else ' (one seed)'}"] = [spread_point(one) for one in points.values()]
+    plain = scores(task, [run['results']['exits'][-1] for run in results.of(task, 'plain')])
+    lines['no exits, full depth'] = [(layers, mean(plain), deviation(plain) or 0) for layers in (1, 12)]
+    attached = [(run['seed'], 100 * run['apart']['dev'][which]['accuracy'], run['apart']['dev'][which]['average_layers'])
+                for which in ('early', 'full') for run in results.attach('command', task=task, recipe='plain') if 'apart' in run]
+    if attached:
+        half = len(attached) // 2
+        lines['exeunt attach at 2 % and at full depth'] = [spread_point(attached[:half]), spread_point(attached[half:])]
+    return lines
+
+
+def spread_point(points):
+    """(mean layers, mean score, its standard deviation) of one setting's (seed, score, layers)."""
+    _, found, layers = zip(*points)
+    return mean(layers), mean(found), deviation(found) or 0
+
+
+def method_figure(results, task):
+    lines = method_lines(results, task)
+    floor = min(y for _, y, _ in lines['no exits, full depth']) - SHOWN_BELOW
+    return panels({f'{task}: score on dev over the mean number of layers': lines},
+                  'gte-small, settings shared by all recipes; band: standard deviation over the seeds', (760, 380), floor)
+
+
+def figures(results):
+    """{file: its text}"""
+    return {IMAGES / 'romebert-curves.svg': rome_figure(results)} | {
+        IMAGES / f'methods-{task.lower()}.svg': method_figure(results, task) for task in WHOLE_TASKS}
 
 
 def rome_figure(results):
@@ -318,8 +363,9 @@ def check(pages):
         text = page.read_text(encoding='utf-8')
         if different := first_difference(text, fill_marks(text, page, results)):
             return '{}:{}: got {!r}, want {!r}; lab/studies/reproducing.py writes it'.format(page, *different)
-    if FIGURE.read_text() != rome_figure(results):
-        return f'{FIGURE.name} is not what the results say; lab/studies/reproducing.py draws it anew'
+    for path, drawn in figures(results).items():
+        if not path.exists() or path.read_text() != drawn:
+            return f'{path.name} is not what the results say; lab/studies/reproducing.py draws it anew'
     baseline, scores = json.loads(BASELINE.read_text()), cut_short(results)
     if baseline.get('remarks', {}) != cut_short_remarks(results):
         return f'{BASELINE.name}: its remarks are not those of the runs; lab/studies/reproducing.py --baseline writes it anew'
@@ -334,7 +380,8 @@ def write_page():
     results = Results(RESULTS)
     for page in (PAGE, *OTHERS):
         page.write_text(fill_marks(page.read_text(encoding='utf-8'), page, results), encoding='utf-8')
-    FIGURE.write_text(rome_figure(results))
+    for path, drawn in figures(results).items():
+        path.write_text(drawn)
 
 
 def main():

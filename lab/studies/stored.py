@@ -57,6 +57,15 @@ class Results:
         """[(policy, score, layers)]: each policy's means over the seeds."""
         return [(policy, *(mean(column) for column in list(zip(*points))[1:])) for policy, points in self.curve(task, recipe, split).items()]
 
+    def paper_curve(self, task, recipe):
+        """The same as curve(), of the paper's own rule with more settings; empty where the curves have them all."""
+        found = {}
+        for replay in self.papers:
+            if (replay['task'], replay['recipe']) == (task, recipe):
+                for row in replay['rows']:
+                    found.setdefault(row['policy'], []).append((replay['seed'], score(task, row['metrics']), row['layers']))
+        return found
+
     def own_of(self, task, recipe):
         """Models trained with their paper's settings."""
         return [run for run in self.own if (run['task'], run['recipe']) == (task, recipe)]

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT / 'lab/studies'))
 import reproducing  # noqa: E402
 import result_tables as made  # noqa: E402
 import verdict_tables  # noqa: E402
+from panels import panels  # noqa: E402
 from suites import append_run, read_suite  # noqa: E402
 
 
@@ -368,6 +369,33 @@ class VerdictTest(Folder):
         self.assertEqual(self.verdicts()[3], [text + ' (2 seeds of 3, the others not run), `exeunt` +0.0 ± 0.0 at 1.50×',
                                               '**holds with readers** on RTE'])
         self.assertEqual(self.verdicts()[4], ['as above', '**not shown** on RTE'])  # +2 asked for
+
+
+class FigureTest(Folder):
+    def test_methods_have_means_over_seeds_and_their_spread(self):
+        lines = reproducing.method_lines(self.results(), 'SST-2')
+        self.assertEqual(list(lines), ['exeunt train, entropy', 'no exits, full depth'])
+        ((layers, score, spread),) = lines['exeunt train, entropy']
+        self.assertEqual((layers, score, round(spread, 4)), (4.0, 91.5, 0.7071))
+        self.assertEqual(lines['no exits, full depth'], [(1, 92.0, 0), (12, 92.0, 0)])  # one seed
+        # A paper's own rule in more settings goes before the curves'; a single seed is said to be one.
+        self.write('papers.json', [{'task': 'SST-2', 'recipe': 'elbert', 'seed': 1, 'rows': [
+            {'policy': policy, 'layers': 6.0, 'metrics': {'accuracy': 0.8}} for policy in ('window:0.5,8,bias_1', 'nentropy:0.2')]}])
+        self.assertEqual(reproducing.method_lines(self.results(), 'SST-2')['ELBERT, window (one seed)'], [(6.0, 80.0, 0)])
+        run = attach_run('command', 'plain', 'as it is', 1.0, apart={'dev': {
+            'early': {'accuracy': 0.9, 'average_layers': 3.0}, 'full': {'accuracy': 0.91, 'average_layers': 12.0}}})
+        (self.folder / 'attach.jsonl').write_text(json.dumps(run) + '\n')
+        self.assertEqual(reproducing.method_lines(self.results(), 'SST-2')['exeunt attach at 2 % and at full depth'],
+                         [(3.0, 90.0, 0), (12.0, 91.0, 0)])
+
+    def test_bands_are_as_wide_as_the_spread_and_cut_off_at_the_floor(self):
+        drawn = panels({'T': {'a': [(0, 0, 0), (10, 50, 10)], 'b': [(0, 60), (10, 60)]}}, 'C', (348, 260), floor=10)
+        # 300 wide from 38; 200 high from 26, for 49.45 (5 % of 11 below 50) to 60.55.
+        self.assertIn('<polygon points="38.0,1117.0 338.0,35.9 338.0,396.3 38.0,1117.0"', drawn)
+        self.assertIn('<rect x="35" y="26" width="306" height="200"/>', drawn)
+        self.assertEqual(drawn.count('<polygon'), 1)
+        self.assertIn('<title>a: 50.0 ± 10.0 at 10.0</title>', drawn)
+        self.assertNotIn('clip-path', panels({'T': {'b': [(0, 60), (10, 60)]}}, 'C'))
 
 
 class PhraseTest(Folder):
