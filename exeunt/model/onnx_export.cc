@@ -204,8 +204,8 @@ class GraphBuilder {
       const int farthest = spec_.max_tokens() - 1;
       std::vector<int64_t> of;
       for (int d = -farthest; d <= farthest; ++d) of.push_back(buckets.row(d));
-      distance_rows_ =
-          gather(graph_.integers(of), graph_.op("Add", {distances(), graph_.integer(farthest)}), 0);  // [query, key]
+      const std::string table = graph_.integers(of);  // named first: the order of arguments is the compiler's
+      distance_rows_ = gather(table, graph_.op("Add", {distances(), graph_.integer(farthest)}), 0);  // [query, key]
       distance_table_ = norm(weight("relative.weight"), "relative.norm");
     }
     const std::string parts = graph_.integers({rows, spec_.heads, spec_.head_width()});
