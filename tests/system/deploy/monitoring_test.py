@@ -116,8 +116,8 @@ def check_dashboard(samples):
 
 
 def check_autoscaler():
-    scaler = documents('autoscaler.yaml')[0]
-    kinds = {one['kind']: one for one in documents('exeunt.yaml')}
+    scaler = documents('overlays/cpu/autoscaler.yaml')[0]
+    kinds = {one['kind']: one for one in documents('base/exeunt.yaml')}
     target = scaler['spec']['scaleTargetRef']
     deployment = kinds[target['kind']]
     expect((target['apiVersion'], target['name']) == (deployment['apiVersion'], deployment['metadata']['name']),

@@ -97,7 +97,7 @@ def status_of(address, key=None):
 
 def manifests(folder):
     (folder / 'keys.txt').write_text(KEY + '\n')
-    for manifest in ('exeunt.yaml', 'kserve.yaml'):
+    for manifest in ('base/exeunt.yaml', 'overlays/kserve/kserve.yaml'):
         with socket.socket() as probe:
             probe.bind(('127.0.0.1', 0))
             port = probe.getsockname()[1]
@@ -112,7 +112,7 @@ def manifests(folder):
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.05)
         # As monitor.yaml has Prometheus ask, and KServe's clients: with a key, and not without.
-        for path in ('/metrics', '/v2/models/sst2') if manifest == 'kserve.yaml' else ('/metrics',):
+        for path in ('/metrics', '/v2/models/sst2') if 'kserve' in manifest else ('/metrics',):
             expect(status_of(f'http://127.0.0.1:{port}{path}') == 401, f'{manifest}: {path} needs no key')
             expect(status_of(f'http://127.0.0.1:{port}{path}', KEY) == 200, f'{manifest}: {path} does not answer')
         server.send_signal(signal.SIGTERM)

@@ -10,11 +10,13 @@ where a tool is missing and there is no finding.
 """
 import json
 import os
+import pathlib
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from copy import deepcopy
 
 try:
     import yaml
@@ -90,12 +92,19 @@ def check_dockerfile(root, known):
         expect(package in packages.split(), f'Dockerfile: {package} is not among the packages of scripts/setup')
     last = dict(steps[stages[-1]:])
     expect(last['USER'].isdigit() and int(last['USER']) > 0, 'Dockerfile: runs as root')
+    health = json.loads(last['HEALTHCHECK'].removeprefix('CMD '))[-1]
+    expect(f'/127.0.0.1/{last["EXPOSE"]} ' in health and 'GET /health ' in health, f'Dockerfile: asks {health}')
     command = json.loads(last['ENTRYPOINT']) + json.loads(last['CMD'])  # JSON: no shell between a signal and us
     expect(command[command.index('--port') + 1] == last['EXPOSE'], 'Dockerfile: EXPOSE and --port differ')
     check_flags('Dockerfile', command, known)
     check_dockerignore(root)
     presets = json.load(open(os.path.join(root, 'CMakePresets.json'), encoding='utf-8'))
     expect('runtime' in [preset['name'] for preset in presets['buildPresets']], 'Dockerfile: there is no preset runtime')
+
+
+def manifests(root):
+    folder = pathlib.Path(root, 'deploy/kubernetes')
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob('*.yaml') if path.name != 'kustomization.yaml')
 
 
 def check_images(root):
@@ -105,8 +114,7 @@ def check_images(root):
             return file.read()
 
     version = re.search(r'project\(exeunt VERSION (\S+)', read('CMakeLists.txt')).group(1)
-    folder = os.path.join(root, 'deploy/kubernetes')
-    for name in [*sorted(os.listdir(folder)), '../Dockerfile']:
+    for name in [*manifests(root), '../Dockerfile']:
         for image in re.findall(r'(?:image: *|-t |:ro )(exeunt\S*)', read('deploy/kubernetes', name)):
             expect(image == f'exeunt:{version}', f'{name}: {image} is not exeunt:{version}')
 
@@ -169,16 +177,55 @@ def check_monitor(monitor, labels, container, routes):
                'PodMonitor: asks without the key that the route needs')
 
 
+def patched(document, patches, where):
+    """A copy of it after JSON patches (RFC 6902) that add to or remove what is there."""
+    document = deepcopy(document)
+    for patch in patches:
+        *above, last = [part.replace('~1', '/') for part in patch['path'].split('/')[1:]]
+        place = document
+        for part in above:
+            place = place[int(part) if isinstance(place, list) else part]
+        if patch['op'] == 'remove':
+            expect(place.pop(last, None) is not None, f'{where}: nothing to remove at {patch["path"]}')
+        elif last == '-':
+            place.append(patch['value'])
+        else:
+            expect(last not in place, f'{where}: {patch["path"]} is there already')
+            place[last] = patch['value']
+    return document
+
+
+def check_kustomizations(root, deployment, known, routes):
+    """What they name exists, and the deployment is still right after their patches."""
+    folder = pathlib.Path(root, 'deploy/kubernetes')
+    after = {}
+    for path in sorted(folder.rglob('kustomization.yaml')):
+        where = str(path.relative_to(folder))
+        content = yaml.safe_load(path.read_text(encoding='utf-8'))
+        for name in content['resources']:
+            place = path.parent / name
+            expect(place.is_file() or (place / 'kustomization.yaml').is_file(), f'{where}: there is no {name}')
+        for patch in content.get('patches', []):
+            expect(patch['target'] == {'kind': 'Deployment', 'name': deployment['metadata']['name']}, f'{where}: patches another')
+            after[path.parent.name] = patched(deployment, yaml.safe_load(patch['patch']), where)
+            pod = after[path.parent.name]['spec']['template']['spec']
+            check_container(where, pod['containers'][0], known, routes, pod['securityContext'])
+    expect(sorted(after) == ['cpu', 'gpu'] and 'replicas' not in after['cpu']['spec'], 'the autoscaler does not own the replicas')
+    gpu = after['gpu']['spec']['template']['spec']['containers'][0]
+    expect('--device=cuda' in gpu['args'] and 'nvidia.com/gpu' in gpu['resources']['limits'], 'gpu: without a GPU')
+
+
 def check_kubernetes(root, known, routes):
     if yaml is None:
         missing.append('python3-yaml')
         return
     folder = os.path.join(root, 'deploy/kubernetes')
     kinds = {}
-    for name in sorted(os.listdir(folder)):
+    for name in manifests(root):
         for document in yaml.safe_load_all(open(os.path.join(folder, name), encoding='utf-8')):
             expect({'apiVersion', 'kind', 'metadata', 'spec'} <= set(document), f'{name}: a document lacks a part')
             kinds[document['kind']] = document
+    check_kustomizations(root, kinds['Deployment'], known, routes)
     deployment, service = kinds['Deployment']['spec'], kinds['Service']['spec']
     pod = deployment['template']
     labels = pod['metadata']['labels']
