@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := help
-.PHONY: help build install test check demo bench fuzz parity format wheel
+.PHONY: help build install test check demo bench fuzz parity format wheel npm site
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -53,6 +53,16 @@ wheel:  ## build the Python package, for this platform and as sources, into buil
 	@cmake --build --preset wheel -j $(JOBS) --target exeunt exeunt_shared
 	@scripts/wheel build/wheel build/wheel/dist
 	@/usr/bin/python3 python/build_backend.py build/wheel/dist
+
+npm:  ## build the npm package for this platform into build/wheel/dist
+	@scripts/setup node
+	@cmake --preset wheel --log-level=WARNING > /dev/null
+	@cmake --build --preset wheel -j $(JOBS) --target exeunt_shared
+	@scripts/npm build/wheel build/wheel/dist
+
+site:  ## make the pages into build/site, to be read in a browser, with a search
+	@scripts/setup
+	@scripts/site build/site
 
 format:  ## run clang-format on every tracked source
 	@scripts/setup format
