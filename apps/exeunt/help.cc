@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt help` and `exeunt completion`: the manual on the screen, as Markdown and as man pages, and scripts for
-// shells.
+// `exeunt help` and `exeunt completion`: the manual on the screen, as JSON and as man pages, and scripts for shells.
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <map>
 #include <memory>
 
 #include "apps/exeunt/command.h"
@@ -21,102 +19,27 @@ namespace exeunt::apps {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kOpening =
-    "# Command line\n\n"
-    "Written by `exeunt help --markdown` from the flags that the verbs declare; a test compares the two.\n"
-    "`exeunt VERB --help` shows the same on a terminal, `man exeunt-VERB` the same where it is installed, and\n"
-    "`exeunt completion bash`, `zsh` or `fish` prints shell completion.\n";
-
 std::string dashed(std::string name) {
   std::replace(name.begin(), name.end(), ' ', '-');
   return name;
 }
 
-// Escapes markup in a table cell.
-std::string cell(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (std::string_view("|*_<[]`").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
+// The manual of a verb and of those in it. scripts/manual writes docs/cli.md of it.
+OrderedJson manual_json(const CLI::App& app) {
+  const Page page = page_of(app);
+  OrderedJson out{{"name", page.name}, {"summary", page.summary}, {"usage", page.usage}, {"examples", page.examples}};
+  for (const EntryGroup& group : page.groups)
+    out["groups"].push_back({{"title", group.title}, {"of_verbs", group.verbs}, {"entries", group.entries}});
+  out["verbs"] = OrderedJson::array();
+  for (const CLI::App* verb : verbs_of(app)) out["verbs"].push_back(manual_json(*verb));
   return out;
 }
 
-// In a cell a bar ends the column even inside code.
-std::string code_cell(std::string text) {
-  for (size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, 1, '\\');
-  return "`" + text + "`";
-}
-
-std::string markdown_group(const Page& page, const EntryGroup& group) {
-  std::string out = fmt::format("| {} | |\n| --- | --- |\n", group.title);
-  for (const auto& [heading, meaning] : group.entries) {
-    const std::string left =
-        group.verbs ? fmt::format("[{}](#{}-{})", heading, dashed(page.name), heading) : code_cell(heading);
-    out += fmt::format("| {} | {} |\n", left, cell(meaning));
-  }
-  return out + "\n";
-}
-
-std::string markdown_examples(const Page& page) {
-  return page.examples.empty() ? "" : fmt::format("```\n{}\n```\n", fmt::join(page.examples, "\n"));
-}
-
-// How many verbs have an option with the same meaning. Those that many have are told in one place.
-using OptionCounts = std::map<Entry, int>;
-constexpr int kManyVerbs = 4;
-
-void count_options(const CLI::App& app, OptionCounts& counts) {
-  for (const CLI::App* verb : verbs_of(app)) {
-    for (const EntryGroup& group : page_of(*verb).groups)
-      for (const Entry& entry : group.entries) counts[entry] += entry.first.starts_with("--") ? 1 : 0;
-    count_options(*verb, counts);
-  }
-}
-
-std::string markdown_section(const CLI::App& verb, const OptionCounts& counts) {
-  Page page = page_of(verb);
-  std::string out = fmt::format("\n## {}\n{}\n```\n{}\n```\n", page.name, cell(page.summary), page.usage);
-  std::vector<std::string> shared;
-  for (EntryGroup& group : page.groups) {
-    if (group.title == kCommonOptions) continue;
-    std::erase_if(group.entries, [&](const Entry& entry) {
-      const bool told = counts.at(entry) >= kManyVerbs;
-      if (told) shared.push_back(code_cell(entry.first.substr(0, entry.first.find(' '))));
-      return told;
-    });
-    if (!group.entries.empty()) out += markdown_group(page, group);
-  }
-  if (!shared.empty())
-    out += fmt::format("and [as several verbs](#options-of-several-verbs) {}\n\n", fmt::join(shared, ", "));
-  out += markdown_examples(page);
-  for (const CLI::App* inner : verbs_of(verb)) out += markdown_section(*inner, counts);
-  return out;
-}
-
-// docs/cli.md
-std::string markdown_manual(const CLI::App& app) {
-  const Page top = page_of(app), any = page_of(*verbs_of(app).front());
-  std::string out = std::string(kOpening) + markdown_examples(top) + "\n";
-  for (const EntryGroup& group : top.groups) {
-    if (group.verbs) out += markdown_group(top, group);
-  }
-  out += "Every verb also takes:\n\n" + markdown_group(any, any.groups.back());
-  out +=
-      "`exeunt --version` prints the version. With [exeunt-lab](lab.md) flags may be spelled with `_` for `-`,\n"
-      "and the original implementations' names are accepted.\n";
-  out += "\n| exit status | |\n| --- | --- |\n";
-  for (const auto& [status, meaning] : exit_statuses()) out += fmt::format("| {} | {} |\n", status, meaning);
-  out += "\n| environment | |\n| --- | --- |\n";
-  for (const auto& [name, effect] : variables()) out += fmt::format("| `{}` | {} |\n", name, cell(effect));
-  OptionCounts counts;
-  count_options(app, counts);
-  EntryGroup shared{"Option"};
-  for (const auto& [entry, verbs] : counts)
-    if (verbs >= kManyVerbs && entry.first != "--json") shared.entries.push_back(entry);
-  out += "\n## Options of several verbs\n" + markdown_group(top, shared);
-  for (const CLI::App* verb : verbs_of(app)) out += markdown_section(*verb, counts);
-  return out;
+void print_manual_json(const CLI::App& app) {
+  OrderedJson out = manual_json(app);
+  for (const auto& [status, meaning] : exit_statuses()) out["exit_statuses"][std::string(status)] = meaning;
+  for (const auto& [name, effect] : variables()) out["environment"][std::string(name)] = effect;
+  print_json(out);
 }
 
 constexpr std::array<std::pair<char, std::string_view>, 7> kRoffEscapes{
@@ -190,7 +113,7 @@ std::string man_page(const CLI::App& app) {
 
 struct HelpFlags {
   std::vector<std::string> words;
-  bool markdown = false, man = false;
+  bool man = false;
   std::string out;
 };
 
@@ -223,8 +146,8 @@ void write_to(const fs::path& file, std::string_view text) {
   write_atomically(file, text);
 }
 
-void run_help(const CLI::App& app, const HelpFlags& flags) {
-  if (flags.markdown) return write_to("", markdown_manual(app));
+void run_help(const Common& common, const CLI::App& app, const HelpFlags& flags) {
+  if (common.json) return print_manual_json(verb_of(app, flags.words));
   if (!flags.man) return write_to("", help_text(verb_of(app, flags.words)));
   if (flags.out.empty()) {
     return write_to("", man_page(flags.words.empty() ? app : verb_of(app, {flags.words.front()})));
@@ -241,10 +164,9 @@ void add_help(CommandLine& line) {
   CLI::App* verb = add_verb(line, "help", "Show help for a verb, or the whole manual",
                             {"exeunt help calibrate", "exeunt help policy set", "exeunt help --man serve | man -l -",
                              "exeunt help --man --out ~/.local/share/man/man1"},
-                            [flags, &app = line.app] { run_help(app, *flags); });
+                            [flags, &common = line.common, &app = line.app] { run_help(common, app, *flags); });
   verb->add_option("VERB", flags->words, "Verb; without one, the list of verbs");
-  CLI::Option* markdown = verb->add_flag("--markdown", flags->markdown, "All verbs, as docs/cli.md");
-  CLI::Option* man = verb->add_flag("--man", flags->man, "A man page instead of text")->excludes(markdown);
+  CLI::Option* man = verb->add_flag("--man", flags->man, "A man page instead of text");
   verb->add_option("--out", flags->out, "With --man: output folder for the pages of all verbs")
       ->needs(man)
       ->type_name("DIR");

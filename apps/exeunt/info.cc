@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// `exeunt info`: this build and machine, or one model.
+// `exeunt info`: what a model is.
 #include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/data_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
-#include "exeunt/base/version.h"
 #include "exeunt/certify/thresholds.h"
-#include "exeunt/engine/cpu/cpu_features.h"
-#include "exeunt/engine/cpu/cpu_kernels.h"
-#include "exeunt/engine/cuda/cuda.h"
 #include "exeunt/model/checkpoint.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
@@ -152,40 +149,9 @@ void print_subject(const Subject& subject, int tokens) {
   print_table(header, table);
 }
 
-void show_machine(const Common& common) {
-  const CpuFeatures cpu = cpu_features();
-  const Kernels& kernels = choose_kernels();
-  const CudaDevices cuda = cuda_devices();
-  std::vector<std::string> devices, texts;
-  for (const CudaDevice& device : cuda.devices) {
-    devices.push_back(device.name);
-    texts.push_back(fmt::format("cuda:{} {} (sm_{}{})", device.index, device.name, device.major, device.minor));
-  }
-  if (common.json) {
-    OrderedJson out;
-    out["version"] = std::string(version());
-    out["cpu"]["name"] = cpu.name;
-    out["cpu"]["architecture"] = cpu.architecture;
-    out["cpu"]["threads"] = cpu.threads;
-    out["cpu"]["features"] = OrderedJson::array();
-    for (const std::string_view flag : flag_names(cpu)) out["cpu"]["features"].push_back(std::string(flag));
-    out["cpu"]["kernels"] = std::string(kernels.name);
-    out["cuda"]["built"] = cuda_built();
-    out["cuda"]["runtime"] = cuda.runtime.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.runtime);
-    out["cuda"]["driver"] = cuda.driver.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.driver);
-    out["cuda"]["devices"] = devices;
-    out["cuda"]["reason"] = cuda.reason.empty() ? OrderedJson(nullptr) : OrderedJson(cuda.reason);
-    return print_json(out);
-  }
-  print_pairs({{"exeunt", std::string(version())},
-               {"processor", fmt::format("{} ({}, {} threads)", cpu.name, cpu.architecture, cpu.threads)},
-               {"features", fmt::format("{}", fmt::join(flag_names(cpu), " "))},
-               {"kernels", fmt::format("{}", kernels.name)},
-               {"cuda", texts.empty() ? "none: " + cuda.reason : fmt::format("{}", fmt::join(texts, ", "))}});
-}
-
 void run(const Common& common, const InfoOptions& options) {
-  if (options.model.empty() && options.shape.empty()) return show_machine(common);
+  if (options.model.empty() && options.shape.empty())
+    throw Error(Code::usage, "MODEL is required", "what this build and machine can do: exeunt doctor");
   const Subject subject = open_subject(common, options);
   common.json ? print_json(as_json(subject, options.tokens)) : print_subject(subject, options.tokens);
 }
@@ -195,8 +161,8 @@ void run(const Common& common, const InfoOptions& options) {
 void add_info(CommandLine& line) {
   const auto options = std::make_shared<InfoOptions>();
   options->read_tensorflow = line.more.read_tensorflow;
-  CLI::App* verb = add_verb(line, "info", "Describe a model, or this build and machine",
-                            {"exeunt info", "exeunt info models/sst2 --json", "exeunt info --shape albert-base-v2"},
+  CLI::App* verb = add_verb(line, "info", "Describe a model",
+                            {"exeunt info models/sst2 --json", "exeunt info --shape albert-base-v2"},
                             [options, &common = line.common] { run(common, *options); });
   CLI::Option* model =
       verb->add_option("MODEL", options->model, "Model folder, or org/name in the local Hugging Face cache");

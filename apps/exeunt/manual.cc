@@ -2,7 +2,6 @@
 #include "apps/exeunt/manual.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 
 #include <fmt/format.h>

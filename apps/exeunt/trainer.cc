@@ -16,7 +16,6 @@
 #include "apps/exeunt/train_flags.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/number.h"
-#include "exeunt/base/process.h"
 
 namespace exeunt::apps {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lab/choose/sweep_model.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "exeunt/base/error.h"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // `exeunt sweep` with what the papers' programs print and write of it, and ELUE's score.
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/output.h"
 #include "exeunt/base/files.h"
-#include "exeunt/eval/drift.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/choose/sweep_model.h"
 #include "lab/cli/setting_flags.h"

@@ -2,7 +2,6 @@
 // `exeunt tensorboard`: the log of a run as TensorBoard's event file.
 #include "lab/tensorflow/tensorboard.h"
 
-#include <filesystem>
 #include <memory>
 
 #include "apps/exeunt/output.h"

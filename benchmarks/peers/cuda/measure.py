@@ -321,7 +321,7 @@ def machine_of(flags):
         import torch
         import transformers
         machine.update(torch=torch.__version__, transformers=transformers.__version__)
-    about = subprocess.run([flags.program, 'info', '--json'], capture_output=True, text=True, check=True).stdout
+    about = subprocess.run([flags.program, 'doctor', '--json'], capture_output=True, text=True, check=True).stdout
     machine['exeunt'] = json.loads(about)['version']
     return machine
 

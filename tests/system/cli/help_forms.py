@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manual in the forms that other programs read, tried in those programs.
 
-    help_forms.py EXEUNT SOURCE reference    docs/cli.md is what the command prints
+    help_forms.py EXEUNT SOURCE reference    docs/cli.md is what scripts/manual makes of the command
     help_forms.py EXEUNT SOURCE man          every page through groff without a warning, and through man where it is there
     help_forms.py EXEUNT SOURCE completion   candidates of every verb, also of exeunt-lab's; the scripts where the shells are there
 """
@@ -46,9 +46,9 @@ def flags(text):
 
 def check_reference():
     file = SOURCE / 'docs' / 'cli.md'
-    kept, now = file.read_text(), printed('help', '--markdown')
-    difference = difflib.unified_diff(kept.splitlines(), now.splitlines(), 'docs/cli.md', 'exeunt help --markdown', lineterm='', n=0)
-    expect(f'docs/cli.md is out of date; write it again: {EXEUNT} help --markdown > docs/cli.md', kept == now, '\n'.join(difference))
+    kept, now = file.read_text(), run(sys.executable, SOURCE / 'scripts' / 'manual', EXEUNT).stdout
+    difference = difflib.unified_diff(kept.splitlines(), now.splitlines(), 'docs/cli.md', 'scripts/manual', lineterm='', n=0)
+    expect(f'docs/cli.md is out of date; write it again: scripts/manual {EXEUNT} > docs/cli.md', kept == now, '\n'.join(difference))
     for path, text in verbs():
         title = ' '.join(('exeunt', *path))
         expect(f'no section for {title}', not path or f'\n## {title}\n' in now)
