@@ -76,6 +76,11 @@ OrderedJson attach_exits(const Common& common, const Certification& what, double
   job.texts.files = {what.data};
   job.texts.columns = {.text = what.columns.text, .pair = what.columns.pair, .separator = what.columns.separator};
   job.texts.threads = what.threads;
+  const std::string& cluster = what.columns.cluster;
+  const bool named = !cluster.empty() && cluster != kNoCluster;
+  if (named) job.texts.columns.keep = {cluster};
+  job.plan.cluster_by = cluster;
+  job.labelled.columns = {.pair = what.columns.pair.empty() ? "" : "pair", .cluster = named ? "cluster" : cluster};
   job.labelled.path = (std::filesystem::path(what.model) / kHeldOutFile).string();
   job.out = what.model + "-fast";
   job.plan.max_drops = {max_drop};

@@ -32,6 +32,7 @@ TextColumns text_columns(const AttachFlags& flags) {
   const UserColumns& columns = flags.job.labelled.columns;
   TextColumns out{
       .text = columns.text, .pair = columns.pair, .tab_pair = flags.tab_pair, .separator = columns.separator};
+  if (!columns.cluster.empty() && columns.cluster != kNoCluster) out.keep = {columns.cluster};
   if (columns.format == DataFormat::csv) out.form = DataFormat::csv;
   if (!flags.format.empty()) out.form = named<DataFormat>(flags.format);
   return out;
@@ -49,6 +50,7 @@ AttachJob job_of(const AttachFlags& flags) {
   if (job.texts.files.empty() && job.labelled.path.empty())
     throw Error(Code::usage, "--texts is required", "a file with one text per line, or CSV, TSV or JSONL");
   job.texts.columns = text_columns(flags);
+  job.plan.cluster_by = job.labelled.columns.cluster;
   job.out = flags.out.empty() ? default_out(job.model) : flags.out;
   job.precision = precision_named(flags.precision);
   job.exit_0_bytes = flags.no_exit_0 ? 0 : flags.exit_0_mib << 20;
@@ -203,6 +205,7 @@ void add_attach(CommandLine& line) {
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));
   verb->add_flag("--pair", flags->tab_pair, "Plain text: each line holds two texts separated by a tab");
   add_data_flags(*verb, job.labelled);
+  add_cluster_flag(*verb, job.labelled.columns);
   for (const char* of_labels : {"--task", "--split", "--label-column", "--label-columns", "--labels", "--multi-label",
                                 "--regression", "--skip-bad", "--limit"})
     verb->get_option(of_labels)->needs(verb->get_option("--data"));

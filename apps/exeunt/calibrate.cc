@@ -54,6 +54,7 @@ void add_calibrate(CommandLine& line) {
                 "exeunt calibrate x.safetensors --max-drop 1% --out policy.json"},
                [flags, &common = line.common] { run(common, *flags); });
   add_run_flags(*verb, flags->calibrate.run, Takes::model_or_trace);
+  add_cluster_flag(*verb, flags->calibrate.run.data.columns);
   add_trace_flags(*verb, flags->calibrate.run);
   verb->get_option("--precision")->default_str("a trace's own, else the fastest that keeps the promise");
   add_new_rows_flag(*verb, flags->calibrate.run);

@@ -121,6 +121,13 @@ void add_column_flags(CLI::App& verb, UserColumns& columns) {
                 "Your file: skip and count rows that cannot be read or have no label, instead of refusing the file");
 }
 
+void add_cluster_flag(CLI::App& verb, UserColumns& columns) {
+  const OptionGroup group(verb, kDataGroup);
+  verb.add_option("--cluster", columns.cluster,
+                  "Column whose equal values mark rows that belong together; none = no rows do")
+      ->default_str("the first text of pairs");
+}
+
 void add_data_flags(CLI::App& verb, DataSource& source) {
   const OptionGroup group(verb, kDataGroup);
   verb.add_option("--task", source.task, "GLUE or ELUE task, e.g. SST-2 or elue/imdb; omit for a file of your own");

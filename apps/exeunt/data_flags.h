@@ -23,6 +23,8 @@ struct ColumnFlags {
 
 void add_column_flags(CLI::App& verb, UserColumns& columns);
 void add_data_flags(CLI::App& verb, DataSource& source);
+// --cluster, of verbs that certify and of the one that keeps rows for them.
+void add_cluster_flag(CLI::App& verb, UserColumns& columns);
 
 // --labels: the names of your file's labels, or new ones for the outputs of a model.
 CLI::Option* add_labels_flag(CLI::App& verb, UserColumns& columns);

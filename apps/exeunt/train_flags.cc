@@ -33,6 +33,7 @@ void add_data_part(CLI::App& verb, TrainDataFlags& flags) {
       "split, the rest the certification split for 'exeunt calibrate'; 0 = none")
       ->default_str("30%");
   add_column_flags(verb, flags.columns);
+  add_cluster_flag(verb, flags.columns);
   verb.add_option("--train-features", flags.train_features, "File of 'exeunt prepare' instead of texts");
   verb.add_option("--eval-features", flags.eval_features, "The same, for evaluation");
   verb.add_option("--also", flags.also, "More features to evaluate on at the end, under this name");

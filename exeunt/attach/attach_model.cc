@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
+#include <set>
 #include <tuple>
 
 #include <fmt/ranges.h>
@@ -29,6 +31,7 @@
 #include "exeunt/eval/model_card.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
+#include "exeunt/policy/promise.h"
 
 namespace exeunt {
 namespace fs = std::filesystem;
@@ -157,12 +160,18 @@ void reorder(DrawnTexts& drawn, std::span<const size_t> order) {
 // many they are.
 size_t put_known_first(const LearnedRows& learned, const Tokenizer& tokenizer, int max_length, DrawnTexts& drawn) {
   std::vector<size_t> first, then;
+  std::vector<bool> seen;
+  std::set<std::string_view> clusters;  // of known texts: no other text of theirs is new
   for (size_t i = 0; i < drawn.texts.size(); ++i) {
     const Overlap overlap = overlap_of(learned, drawn.tokens[i], max_length, [&](int length) {
       return tokenizer.encode(drawn.texts[i].text, drawn.texts[i].pair, {.max_length = length});
     });
-    (overlap == Overlap::none ? then : first).push_back(i);
+    seen.push_back(overlap != Overlap::none);
+    if (seen.back()) clusters.insert(cluster_of(drawn.texts[i]));
   }
+  clusters.erase("");
+  for (size_t i = 0; i < drawn.texts.size(); ++i)
+    (seen[i] || clusters.contains(cluster_of(drawn.texts[i])) ? first : then).push_back(i);
   const size_t known = first.size();
   first.insert(first.end(), then.begin(), then.end());
   reorder(drawn, first);
@@ -271,6 +280,8 @@ class AttachFlow {
     DrawOptions options = job_.texts;
     options.max_length = run.max_length;
     drawn_ = draw_texts(options, labelled ? &*labelled : nullptr, *tokenizer_, observer_);
+    if (job_.plan.cluster_by == kNoCluster)
+      for (Example& text : drawn_.texts) text.cluster = "";
     result_.rows = drawn_.rows;
     result_.blank = drawn_.blank;
     result_.truncated = drawn_.truncated;
@@ -301,24 +312,42 @@ class AttachFlow {
     family_ = path_exists(source_.folder() / "recipe.json") || path_exists(source_.folder() / kAttachFile)
                   ? model_family(source_)
                   : weights_sha256(finished_);
-    test_ = sha256_hex(fmt::format(
-        "attach {} {} {} {} {} {} {} {} {} {} {} {} {} {}", weights_sha256(finished_), drawn_.sha256, job_.texts.seed,
-        job_.texts.limit, result_.max_length, version(), engine_traits(Device{}).name, kNumerics, job_.thresholds,
-        job_.labelled.path, job_.precision ? name_of(*job_.precision) : "", fields_json(heads()).dump(),
-        job_.exit_0_bytes, fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
+    test_ = sha256_hex(fmt::format("attach {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", weights_sha256(finished_),
+                                   drawn_.sha256, job_.texts.seed, job_.texts.limit, result_.max_length, version(),
+                                   engine_traits(Device{}).name, kNumerics, job_.thresholds, job_.labelled.path,
+                                   job_.precision ? name_of(*job_.precision) : "", fields_json(heads()).dump(),
+                                   job_.exit_0_bytes, job_.plan.cluster_by,
+                                   fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
     const TriedIn in{.precision = std::string(job_.precision ? name_of(*job_.precision) : ""),
                      .named = job_.precision.has_value(),
                      .family = family_};
     const double max_drop = job_.plan.max_drops.front();
     const RiskLoss loss = default_loss(finished_.exits().problem);
-    const RiskMethod method = loss == RiskLoss::disagreement ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+    std::vector<size_t> order(known);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<size_t> ends{known};  // of the known texts, then of each cluster
+    Weights weights;
+    for (const std::vector<size_t>& cluster : random_clusters(drawn_.texts, known, job_.texts.seed)) {
+      order.insert(order.end(), cluster.begin(), cluster.end());
+      ends.push_back(order.size());
+      weights.of.push_back(static_cast<double>(cluster.size()));
+      weights.most = std::max(weights.most, weights.of.back());
+    }
+    reorder(drawn_, order);
+    const bool clustered = weights.most > 1;
+    const RiskMethod method = loss == RiskLoss::disagreement && !clustered ? RiskMethod::ltt_binomial : RiskMethod::wsr;
     const double delta = job_.plan.delta / static_cast<double>(job_.plan.max_drops.size());
     for (int tries = 0, next = 1; next > tries;) {
       tries = next;
-      const auto needed = static_cast<size_t>(rows_without_loss({loss, method, max_drop, share_of_try(tries) * delta}));
-      result_.parts = split_texts(drawn_.texts.size(), known, needed, max_drop, 1 - job_.plan.delta, tries);
-      if (finished_.exits().problem == Problem::regression)  // a reranker's order is that of all answers to a question
-        reorder(drawn_, whole_questions_last(drawn_.texts, known, result_.parts.report, job_.texts.seed));
+      const auto needed =
+          static_cast<size_t>(rows_without_loss({loss, method, max_drop, share_of_try(tries) * delta}, weights));
+      const AttachParts parts = split_texts(known + weights.of.size(), known, needed, max_drop, 1 - job_.plan.delta,
+                                            tries, clustered ? unit_of(job_.plan.cluster_by) : "texts");
+      const size_t learn = parts.learn - known, fit = learn + parts.fit, certify = fit + parts.certify;
+      result_.parts = {.learn = ends[learn],
+                       .fit = ends[fit] - ends[learn],
+                       .certify = ends[certify] - ends[fit],
+                       .report = ends.back() - ends[certify]};
       std::vector<uint64_t> hashes;
       for (const Encoding& text : held_out().subspan(result_.parts.fit, result_.parts.certify))
         hashes.push_back(row_hash_of(text.ids));
@@ -518,7 +547,8 @@ class AttachFlow {
 
 }  // namespace
 
-AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence, int tries) {
+AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence, int tries,
+                        std::string_view unit) {
   const auto all = static_cast<double>(texts);
   const double wanted = kRoom * static_cast<double>(needed) / kHeldOutShares.certify;
   const double least_share = std::min(kHeldOut * all, kEnough);
@@ -532,16 +562,16 @@ AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_dr
   const auto least_held_out = static_cast<size_t>(std::ceil(static_cast<double>(needed + 1) / kHeldOutShares.certify));
   if (known > 0 && texts - known < least_held_out) {
     throw Error(Code::failure,
-                fmt::format("the model was trained on {} of the {} texts; certification needs {} others", known, texts,
-                            least_held_out),
+                fmt::format("the model was trained on {} of the {} {}; certification needs {} others", known, texts,
+                            unit, least_held_out),
                 "bring texts that it was not trained on");
   }
   const double least = std::max(static_cast<double>(needed + 1) / kHeldOutShares.certify / kMostHeldOut,
                                 static_cast<double>(kFewest) / (1 - kMostHeldOut));
   throw Error(
       Code::failure,
-      fmt::format("too few texts: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least{}",
-                  texts, 100 * max_drop, 100 * confidence, static_cast<size_t>(std::ceil(least)),
+      fmt::format("too few {}: got {} distinct ones; to promise {:g} % with confidence {:g} % takes {} at least{}",
+                  unit, texts, 100 * max_drop, 100 * confidence, static_cast<size_t>(std::ceil(least)),
                   tries > 1 ? fmt::format(", as try {} on some of them", tries) : ""),
       "bring more texts (--texts takes several files), or allow more with --max-drop");
 }

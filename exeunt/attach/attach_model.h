@@ -72,9 +72,9 @@ struct Attached : CertifiedChoice {
 
 // The parts of `texts` distinct texts, of which the model has learned `known` before, for a promise that takes at least
 // `needed` rows to certify: known texts are learned again. Throws Error (failure) that says how many texts it takes if
-// they are too few.
+// they are too few. Where texts are drawn in clusters, these are counted, and `unit` is what they are.
 [[nodiscard]] AttachParts split_texts(size_t texts, size_t known, size_t needed, double max_drop, double confidence,
-                                      int tries = 1);
+                                      int tries = 1, std::string_view unit = "texts");
 
 // Throws Error and then leaves nothing behind.
 [[nodiscard]] Attached attach_model(const AttachJob& job, const Observer& observer);

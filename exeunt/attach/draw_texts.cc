@@ -132,10 +132,12 @@ DrawnTexts draw_texts(const DrawOptions& options, const Dataset* labelled, const
     Progress progress(fmt::format("reading {}", file), stream.size().value_or(0), observer.progress);
     int64_t shown = 0;
     for (TextRow row; stream.next(row); row = {}) {
-      draw.add({.text = std::move(row.text),
-                .pair = std::move(row.pair),
-                .gold = std::numeric_limits<float>::quiet_NaN(),
-                .index = row.index});
+      Example example{.text = std::move(row.text),
+                      .pair = std::move(row.pair),
+                      .gold = std::numeric_limits<float>::quiet_NaN(),
+                      .index = row.index};
+      if (!row.kept.empty()) example.cluster = std::move(row.kept.front());
+      draw.add(std::move(example));
       progress.advance(stream.size() ? stream.bytes_read() - shown : 1);
       shown = stream.bytes_read();
     }

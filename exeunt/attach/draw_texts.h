@@ -18,9 +18,9 @@ namespace exeunt {
 
 struct DrawOptions {
   std::vector<std::string> files = {};  // "-" is standard input
-  TextColumns columns = {};
-  int64_t limit = 20000;              // the largest number drawn
-  size_t memory = size_t{384} << 20;  // and what they may take
+  TextColumns columns = {};             // the first that is kept names the clusters
+  int64_t limit = 20000;                // the largest number drawn
+  size_t memory = size_t{384} << 20;    // and what they may take
   int max_length = 128;
   int threads = 0;
   uint64_t seed = 42;

@@ -12,10 +12,9 @@ namespace {
 
 using Rows = std::vector<size_t>;
 
-// The rows of each question, from `first` on.
-std::map<std::string_view, Rows> questions_of(std::span<const Example> pairs, size_t first) {
+std::map<std::string_view, Rows> questions_of(std::span<const Example> pairs) {
   std::map<std::string_view, Rows> questions;
-  for (size_t row = first; row < pairs.size(); ++row) {
+  for (size_t row = 0; row < pairs.size(); ++row) {
     if (pairs[row].pair) questions[pairs[row].text].push_back(row);
   }
   return questions;
@@ -26,7 +25,7 @@ std::map<std::string_view, Rows> questions_of(std::span<const Example> pairs, si
 OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full, std::span<const float> early) {
   OrderKept kept;
   int64_t answers = 0, tops = 0, ordered = 0, all = 0;
-  for (const auto& [text, rows] : questions_of(pairs, 0)) {
+  for (const auto& [text, rows] : questions_of(pairs)) {
     if (rows.size() < 2) continue;
     ++kept.questions;
     answers += static_cast<int64_t>(rows.size());
@@ -49,24 +48,21 @@ OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full
   return kept;
 }
 
-std::vector<size_t> whole_questions_last(std::span<const Example> pairs, size_t first, size_t count, uint64_t seed) {
-  std::vector<Rows> questions;
-  for (auto& [text, rows] : questions_of(pairs, first)) questions.push_back(std::move(rows));
-  SplitMix64 random(seed);
-  shuffle(questions, random);
-  std::vector<bool> last(pairs.size());
-  for (const Rows& rows : questions) {
-    if (rows.size() > count) continue;
-    for (const size_t row : rows) last[row] = true;
-    count -= rows.size();
+std::vector<std::vector<size_t>> random_clusters(std::span<const Example> texts, size_t first, uint64_t seed) {
+  std::vector<Rows> clusters;
+  std::map<std::string_view, Rows> named;
+  for (size_t row = first; row < texts.size(); ++row) {
+    const std::string_view name = cluster_of(texts[row]);
+    name.empty() ? clusters.push_back({row}) : named[name].push_back(row);
   }
-  Rows order;
-  for (const bool part : {false, true}) {
-    for (size_t row = 0; row < pairs.size(); ++row) {
-      if (last[row] == part) order.push_back(row);
-    }
+  for (auto& [name, rows] : named) clusters.push_back(std::move(rows));
+  if (clusters.size() + first == texts.size()) {
+    std::sort(clusters.begin(), clusters.end());
+  } else {
+    SplitMix64 random(seed);
+    shuffle(clusters, random);
   }
-  return order;
+  return clusters;
 }
 
 }  // namespace exeunt

@@ -21,9 +21,8 @@ struct OrderKept {
 [[nodiscard]] OrderKept order_kept(std::span<const Example> pairs, std::span<const float> full,
                                    std::span<const float> early);
 
-// An order of the rows in which questions that were drawn at random come last, each with all of its answers: as many as
-// fit into `count` rows. The rows before `first` keep their places, and all do where no row has a second text.
-[[nodiscard]] std::vector<size_t> whole_questions_last(std::span<const Example> pairs, size_t first, size_t count,
-                                                       uint64_t seed);
+// The rows from `first` on by cluster, in random order; each alone, in their order, where no two are of one cluster.
+[[nodiscard]] std::vector<std::vector<size_t>> random_clusters(std::span<const Example> texts, size_t first,
+                                                               uint64_t seed);
 
 }  // namespace exeunt

@@ -2,7 +2,9 @@
 #include "exeunt/certify/calibrate.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,7 @@
 #include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
 #include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 #include "exeunt/policy/replay.h"
 
 namespace exeunt {
@@ -40,7 +43,9 @@ struct Settled {
   RiskMethod method = {};                // of the tests
   double delta = 0;                      // of all budgets
   ValueRange range = {};
-  bool requests = false;  // repeats count
+  bool requests = false;   // repeats count
+  bool clustered = false;  // some rows are drawn together
+  double most = 1;         // that one draw weighs
 
   [[nodiscard]] RiskTest test(double max_drop) const {
     return {loss, method, max_drop, delta * budget_share(plan, max_drop)};
@@ -48,13 +53,28 @@ struct Settled {
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
   // What the test of a part needs besides the losses of its rows.
   [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const;
+  // Of rows that chose nothing.
+  [[nodiscard]] LossInterval interval(const std::vector<double>& losses, const Sample& of,
+                                      const std::vector<size_t>* rows = nullptr) const {
+    const bool means = clustered && loss == RiskLoss::disagreement;
+    return loss_interval(means ? RiskLoss::abs_diff : loss, draws_of(losses, of, rows).losses);
+  }
 };
 
-// How often the most frequent text occurs.
-int most_repeats(const CalibrationData& data) {
-  int most = 1;
-  for (const PartRows* part : {&data.fit_rows, &data.certify_rows, &data.report_rows})
-    for (const int repeats : part->repeats) most = std::max(most, repeats);
+// The most that one draw weighs: rows of a cluster together, each as often as it is repeated, if that counts.
+double most_of_a_draw(const CalibrationData& data, bool clusters, bool repeats) {
+  double most = 1;
+  const auto look = [&](const ExitTrace& part, const PartRows& rows) {
+    std::map<uint64_t, double> weights;
+    for (size_t row = 0; row < part.rows; ++row) {
+      double& weight = weights[clusters && !part.cluster.empty() ? part.cluster[row] : row];
+      weight += repeats && !rows.repeats.empty() ? rows.repeats[row] : 1;
+      most = std::max(most, weight);
+    }
+  };
+  look(data.fit, data.fit_rows);
+  look(data.certify, data.certify_rows);
+  look(data.report, data.report_rows);
   return most;
 }
 
@@ -70,8 +90,10 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
   Settled settled{data, plan, Grouping(plan.group, data)};
   settled.loss = loss_of(plan, data.fit);
-  settled.requests = plan.unit == CertifiedUnit::requests && most_repeats(data) > 1;
-  const bool counts = settled.loss != RiskLoss::abs_diff && !settled.requests;
+  settled.requests = plan.unit == CertifiedUnit::requests && most_of_a_draw(data, false, true) > 1;
+  settled.clustered = most_of_a_draw(data, true, false) > 1;
+  settled.most = most_of_a_draw(data, settled.clustered, settled.requests);
+  const bool counts = settled.loss != RiskLoss::abs_diff && settled.most == 1;
   if (plan.method) {
     settled.methods = {*plan.method};
   } else {
@@ -81,7 +103,10 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   settled.method = settled.methods.front();
   if (settled.method == RiskMethod::ltt_binomial && !counts)
     refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
-                       name_of(settled.loss), settled.requests ? " over repeated requests" : ""));
+                       name_of(settled.loss),
+                       settled.clustered  ? " over clusters"
+                       : settled.requests ? " over repeated requests"
+                                          : ""));
   settled.delta = plan.tries > 0 ? plan.delta * share_of_try(plan.tries) : plan.delta;
   settled.range = range_or_observed(plan.range, data.fit);
   return settled;
@@ -89,7 +114,11 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
 
 Sample Settled::sample(const ExitTrace& part, const PartRows& rows) const {
   Sample out{.groups = grouping.rows_of(part, rows)};
-  if (requests) out.weights = {{rows.repeats.begin(), rows.repeats.end()}, static_cast<double>(most_repeats(data))};
+  out.weights.most = most;
+  if (requests) out.weights.of.assign(rows.repeats.begin(), rows.repeats.end());
+  std::map<uint64_t, size_t> numbers;
+  for (size_t row = 0; clustered && row < part.rows; ++row)
+    out.cluster.push_back(numbers.try_emplace(part.cluster[row], numbers.size()).first->second);
   return out;
 }
 
@@ -97,8 +126,12 @@ void refuse_too_few(const Settled& settled, const Sample& certify) {
   const CalibrationData& data = settled.data;
   const CalibrationPlan& plan = settled.plan;
   const RiskTest test = settled.test(plan.max_drops.front());
-  const int64_t needed = rows_without_loss(test, certify.weights);
-  const auto refuse_below = [&](size_t rows, const std::string& where) {
+  const std::vector<double> no_losses(data.certify.rows);
+  const Weights weights = draws_of(no_losses, certify).weights;
+  const int64_t needed = rows_without_loss(test, weights);
+  const std::string draws = settled.clustered ? unit_of(plan.cluster_by) : "examples";
+  const auto refuse_below = [&](const std::vector<size_t>* group, const std::string& where) {
+    const size_t rows = draws_of(no_losses, certify, group).losses.size();
     if (static_cast<int64_t>(rows) >= needed) return;
     const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
     const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<size_t>(rows, 1)));
@@ -107,18 +140,17 @@ void refuse_too_few(const Settled& settled, const Sample& certify) {
             ? "in expectation"
             : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
                           plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
-    const std::string best = rows > 0
-                                 ? fmt::format(", or allow more: {} examples certify {:.3g} % at best", rows,
-                                               100 * least_max_drop(test, static_cast<int64_t>(rows), certify.weights))
-                                 : "";
+    const std::string best = rows > 0 ? fmt::format(", or allow more: {} {} certify {:.3g} % at best", rows, draws,
+                                                    100 * least_max_drop(test, static_cast<int64_t>(rows), weights))
+                                      : "";
     throw Error(Code::failure,
-                fmt::format("not enough data: certifying {:.4g} % {} takes {} examples without a loss, and {} has {}",
-                            100 * test.max_drop, certainty, needed, where, rows),
+                fmt::format("not enough data: certifying {:.4g} % {} takes {} {} without a loss, and {} has {}",
+                            100 * test.max_drop, certainty, needed, draws, where, rows),
                 fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
   };
-  refuse_below(data.certify.rows, "the certify part");
+  refuse_below(nullptr, "the certify part");
   for (size_t i = 0; i < certify.groups.size(); ++i)
-    refuse_below(certify.groups[i].size(), fmt::format("the group '{}' of it", settled.grouping.names()[i]));
+    refuse_below(&certify.groups[i], fmt::format("the group '{}' of it", settled.grouping.names()[i]));
 }
 
 FamilyScope scope_of(const Settled& settled) {
@@ -234,26 +266,27 @@ struct Parts {
       : settled(s),
         data(s.data),
         sample(s.sample(data.certify, data.certify_rows)),
+        reported(s.sample(data.report, data.report_rows)),
         certify(s.meter(data.certify)),
         report(s.meter(data.report)) {}
 
   const Settled& settled;
   const CalibrationData& data;
-  Sample sample;  // of the certify part
+  Sample sample, reported;  // of the certify part, and of the report part
   LossMeter certify, report;
 };
 
 std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<double>& certify,
                                          const std::vector<double>& report) {
   std::vector<GroupOutcome> out;
-  const auto reported = parts.settled.grouping.rows_of(parts.data.report, parts.data.report_rows);
+  const auto& reported = parts.reported.groups;
   for (size_t i = 0; i < parts.sample.groups.size(); ++i) {
     const std::vector<size_t>& rows = parts.sample.groups[i];
     GroupOutcome group{.name = parts.settled.grouping.names()[i], .rows = static_cast<int64_t>(rows.size())};
     group.losses = tally(certify, parts.data.certify_rows, rows).lost(parts.settled.requests);
     group.report_rows = static_cast<int64_t>(reported[i].size());
     group.report = tally(report, parts.data.report_rows, reported[i]).rates();
-    group.interval = loss_interval(parts.settled.loss, picked_losses(report, reported[i]));
+    group.interval = parts.settled.interval(report, parts.reported, &reported[i]);
     out.push_back(std::move(group));
   }
   return out;
@@ -291,7 +324,7 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
     LossMeter::Measured seen = parts.report.measure(outcome.policy);
     outcome.report_cost = seen.cost_fraction;
     outcome.report = tally(seen.losses, parts.data.report_rows).rates();
-    outcome.interval = loss_interval(test.loss, seen.losses);
+    outcome.interval = parts.settled.interval(seen.losses, parts.reported);
     fresh = std::move(seen.losses);
   }
   outcome.groups = group_outcomes(parts, tested.losses, fresh);
@@ -343,6 +376,11 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.seed = data.seed;
   certificate.unit = plan.unit;
   certificate.distinct = static_cast<int64_t>(data.certify.rows);
+  if (settled.clustered) {
+    certificate.clusters =
+        static_cast<int64_t>(std::set(data.certify.cluster.begin(), data.certify.cluster.end()).size());
+    certificate.cluster_by = plan.cluster_by;
+  }
   certificate.tries = plan.tries_known ? plan.tries : 0;
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)

@@ -35,7 +35,8 @@ struct CalibrationPlan {
   ValueRange range = {};                   // of regression labels
   bool temperatures = true;
   CertifiedUnit unit = CertifiedUnit::texts;
-  GroupPlan group = {};  // the promise must hold in each group, too
+  GroupPlan group = {};         // the promise must hold in each group, too
+  std::string cluster_by = {};  // column of the rows' clusters; empty: the first text of pairs
   // An entry that was certified elsewhere: its points are tested as they are, with its exits and temperatures. Nothing
   // is chosen; families, exits and temperatures of the plan are not looked at.
   std::optional<PolicyEntry> transfer = {};
@@ -61,7 +62,7 @@ struct GroupOutcome {
   double losses = 0;
   int64_t report_rows = 0;
   Rates report = {};
-  LossInterval interval = {};  // of report.texts, 95 %
+  LossInterval interval = {};  // of report.texts, 95 %; of the clusters' means where rows have clusters
 };
 
 // The result for one budget. Of the mean loss, nothing below `max_drop` is certified: the setting was found by walking

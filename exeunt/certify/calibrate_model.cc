@@ -207,6 +207,25 @@ void require_own_policy(const CalibrateOptions& options) {
   }
 }
 
+// A trace has the clusters that it was made with.
+void take_clusters(const CalibrateOptions& options, ExitTrace& trace) {
+  const std::string& by = options.run.data.columns.cluster;
+  if (by.empty() || (options.run.trace.empty() && !is_trace_file(options.run.model) && options.run.from_server.empty()))
+    return;
+  if (by != kNoCluster)
+    throw Error(Code::usage, fmt::format("--cluster: the column '{}' is read with the texts", by),
+                "name --data instead of a trace");
+  trace.cluster.clear();
+}
+
+// That of the rows which training held out is known to the model's recipe.
+std::string cluster_column(const CalibrateOptions& options, const Measured& measured) {
+  const DataSource& data = options.run.data;
+  if (!data.columns.cluster.empty() || !data.path.empty() || !measured.model) return data.columns.cluster;
+  const Json stored = json_in(measured.model->folder(), "recipe.json", {"run", "columns", "cluster"});
+  return stored.is_string() ? stored.get<std::string>() : "";
+}
+
 // Removes what the model learned; returns the places of the rows that stay.
 std::vector<size_t> keep_new_rows(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
   const std::vector<int64_t> sources = measured.trace.index;
@@ -314,6 +333,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   CalibrateOptions first = options;
   if (engine) first.run.precision = name_of(Precision::fp32);
   Measured measured = measured_for(first, observer);
+  take_clusters(options, measured.trace);
   const std::vector<size_t> rows = keep_new_rows(measured, options, observer);
   require_policy_precision(measured.trace);
   const auto split = [&] {
@@ -331,6 +351,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   plan.range = range_for(options, measured, parts.fit, observer);
   plan.unit = unit_for(options, done.out, measured.trace.info);
   plan.group = groups_of(options, measured);
+  plan.cluster_by = cluster_column(options, measured);
   if (measured.model) plan.family = model_family(*measured.model);
   std::optional<TracedTexts> texts;
   std::optional<ModelCertifier> certifier;
@@ -370,6 +391,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   done.out = policy_out(options);
   const PolicyLock lock(done.out);
   Measured measured = measure(options.run, observer);
+  take_clusters(options, measured.trace);
   require_policy_precision(measured.trace);
   const PolicyEntry entry = entry_to_transfer(done.out, measured.trace.info);
   const Certificate& certificate = *entry.certificate;
@@ -380,6 +402,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
       .max_drops = {}, .delta = certificate.delta, .loss = certificate.loss, .method = certificate.method};
   plan.exits = entry.exits;
   plan.unit = certificate.unit;
+  plan.cluster_by = cluster_column(options, measured);
   plan.range = label_range(measured);
   if (certificate.range.size() == 2) plan.range = {certificate.range[0], certificate.range[1]};
   for (const PolicyPoint& point : entry.points) plan.max_drops.push_back(point.max_drop);

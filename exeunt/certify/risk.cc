@@ -118,8 +118,9 @@ double p_value_of(const RiskTest& test, const std::vector<double>& losses) {
   }
 }
 
-// A test over requests is one over texts with these losses in place of l: w (l - max_drop) / most + max_drop. Their
-// mean is at most max_drop if and only if that of all requests' losses is, and they lie in the same range.
+// A test over requests, or over clusters of rows, is one with these losses in place of l, the mean loss of a draw that
+// weighs w: w (l - max_drop) / most + max_drop. Their mean is at most max_drop if and only if that of all requests or
+// rows is, and they lie in the same range.
 std::vector<double> counted(const RiskTest& test, std::vector<double> losses, const Weights& weights) {
   if (weights.of.empty()) return losses;
   const LossRange range = range_of(test.loss);
@@ -328,22 +329,42 @@ double chi_square_tail(double x, int degrees) {
   return boost::math::gamma_q(degrees / 2.0, x / 2, kInDouble);
 }
 
-std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows) {
-  std::vector<double> part;
-  part.reserve(rows.size());
-  for (const size_t row : rows) part.push_back(losses[row]);
-  return part;
+Draws draws_of(const std::vector<double>& losses, const Sample& sample, const std::vector<size_t>* rows) {
+  Draws out{.weights = {.most = sample.weights.most}};
+  const bool weighed = !sample.weights.of.empty() || !sample.cluster.empty();
+  std::vector<size_t> place(sample.cluster.size(), losses.size());  // of the draw that a cluster is
+  for (size_t i = 0; i < (rows != nullptr ? rows->size() : losses.size()); ++i) {
+    const size_t row = rows != nullptr ? (*rows)[i] : i;
+    const double weight = sample.weights.of.empty() ? 1 : std::min(sample.weights.of[row], sample.weights.most);
+    const size_t fresh = out.losses.size();
+    size_t at = fresh;
+    if (!sample.cluster.empty()) {
+      size_t& known = place[sample.cluster[row]];
+      at = known = std::min(known, fresh);
+    }
+    if (at == fresh) {
+      out.losses.push_back(0);
+      if (weighed) out.weights.of.push_back(0);
+    }
+    const double before = weighed ? out.weights.of[at] : 0;
+    if (weighed) out.weights.of[at] += weight;
+    out.losses[at] += (losses[row] - out.losses[at]) * weight / (before + weight);
+  }
+  return out;
 }
 
 SequenceResult certify_sequence(const RiskTest& test, size_t settings,
                                 const std::function<std::vector<double>(size_t)>& losses, const Sample& sample) {
   check(settings > 0, "a sequence begins with full depth");
-  const auto all = [&](size_t i) { return counted(test, losses(i), sample.weights); };
-  SequenceResult result = walk(test, settings, all);
+  const auto drawn = [&](size_t i, const std::vector<size_t>* rows) {
+    Draws draws = draws_of(losses(i), sample, rows);
+    return counted(test, std::move(draws.losses), draws.weights);
+  };
+  SequenceResult result = walk(test, settings, [&](size_t i) { return drawn(i, nullptr); });
   // A group walks no further than the others did: a setting must pass in all, and so must every one before it.
   for (const std::vector<size_t>& rows : sample.groups) {
     if (!result.setting || rows.empty()) return {};
-    const SequenceResult part = walk(test, *result.setting + 1, [&](size_t i) { return picked_losses(all(i), rows); });
+    const SequenceResult part = walk(test, *result.setting + 1, [&](size_t i) { return drawn(i, &rows); });
     // Where the group ends the walk earlier, the others passed there, too: their p-values were below delta.
     result.p_value = part.setting == result.setting ? std::max(result.p_value, part.p_value) : part.p_value;
     result.setting = part.setting;
@@ -352,13 +373,14 @@ SequenceResult certify_sequence(const RiskTest& test, size_t settings,
 }
 
 bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows, const Sample& sample) {
-  const std::vector<double> all = counted(test, losses, sample.weights);
   const double scale = static_cast<double>(rows) / static_cast<double>(losses.size());
-  return would_pass_alone(test, all, rows) &&
-         std::all_of(sample.groups.begin(), sample.groups.end(), [&](const std::vector<size_t>& group) {
-           const auto group_rows = static_cast<int64_t>(scale * static_cast<double>(group.size()));
-           return would_pass_alone(test, picked_losses(all, group), group_rows);
-         });
+  const auto passes_on = [&](const std::vector<size_t>* group) {
+    Draws draws = draws_of(losses, sample, group);
+    const std::vector<double> all = counted(test, std::move(draws.losses), draws.weights);
+    return would_pass_alone(test, all, static_cast<int64_t>(scale * static_cast<double>(all.size()) + 1e-9));
+  };
+  return passes_on(nullptr) && std::all_of(sample.groups.begin(), sample.groups.end(),
+                                           [&](const std::vector<size_t>& group) { return passes_on(&group); });
 }
 
 int64_t rows_without_loss(const RiskTest& test, const Weights& weights) {

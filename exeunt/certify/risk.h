@@ -76,20 +76,27 @@ struct RiskTest {
 // How much each row counts in a test over requests. `most` is a limit that is presumed for all texts to come: without
 // one, a single text could decide the mean of all requests, and no sample could exclude that.
 struct Weights {
-  std::vector<double> of = {};  // [rows]; empty = every row once
+  std::vector<double> of = {};  // [rows]; empty = every row once, and what is drawn together as its rows together
   double most = 1;
 };
 
 // What is known of the rows beside their losses.
 struct Sample {
   Weights weights = {};
+  std::vector<size_t> cluster = {};  // [rows] equal for rows that are drawn together, below their number; empty: none
   // The promise must hold in each of these sets of rows, too. Each is tested at the full delta: whoever claims all of
   // them errs only if one claim is wrong, and that one had to pass its own test (intersection-union).
   std::vector<std::vector<size_t>> groups = {};
 };
 
-// Those of some rows.
-[[nodiscard]] std::vector<double> picked_losses(const std::vector<double>& losses, const std::vector<size_t>& rows);
+// Independent draws: rows, or clusters of rows with their mean loss and the weight of all of them.
+struct Draws {
+  std::vector<double> losses = {};
+  Weights weights = {};
+};
+// Those of the rows with these losses, or of some of the rows.
+[[nodiscard]] Draws draws_of(const std::vector<double>& losses, const Sample& sample,
+                             const std::vector<size_t>* rows = nullptr);
 
 struct SequenceResult {
   std::optional<size_t> setting = {};  // the most aggressive that passes; nothing if not even full depth does
@@ -106,13 +113,13 @@ struct SequenceResult {
 [[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows,
                               const Sample& sample = {});
 
-// The smallest number of rows that pass if none of them has a loss.
+// The smallest number of draws that pass if none of them has a loss.
 [[nodiscard]] int64_t rows_without_loss(const RiskTest& test, const Weights& weights = {});
-// The smallest budget that `rows` rows without a loss certify.
+// The smallest budget that `rows` draws without a loss certify.
 [[nodiscard]] double least_max_drop(const RiskTest& test, int64_t rows, const Weights& weights = {});
 
 // A confidence interval for the mean of losses that chose nothing, valid for any number of rows: Clopper and Pearson's
-// for losses of 0 and 1, a betting interval for others.
+// for losses of 0 and 1, a betting interval for others (means of clusters among them).
 struct LossInterval {
   double low = 0, high = 1;
 };

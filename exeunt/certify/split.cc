@@ -31,11 +31,26 @@ PartRows distinct_texts(const ExitTrace& trace) {
   return texts;
 }
 
-PartRows take(const PartRows& texts, std::span<const size_t> places) {
+// The places of the texts that are drawn together.
+std::vector<std::vector<size_t>> clusters_of(const ExitTrace& trace, const PartRows& texts) {
+  std::vector<std::vector<size_t>> clusters;
+  std::map<uint64_t, size_t> known;
+  for (size_t place = 0; place < texts.row.size(); ++place) {
+    const uint64_t key = trace.cluster.empty() ? place : trace.cluster[texts.row[place]];
+    const auto [at, fresh] = known.try_emplace(key, clusters.size());
+    if (fresh) clusters.emplace_back();
+    clusters[at->second].push_back(place);
+  }
+  return clusters;
+}
+
+PartRows take(const PartRows& texts, std::span<const std::vector<size_t>> clusters) {
   PartRows part;
-  for (const size_t place : places) {
-    part.row.push_back(texts.row[place]);
-    part.repeats.push_back(texts.repeats[place]);
+  for (const std::vector<size_t>& places : clusters) {
+    for (const size_t place : places) {
+      part.row.push_back(texts.row[place]);
+      part.repeats.push_back(texts.repeats[place]);
+    }
   }
   return part;
 }
@@ -76,26 +91,27 @@ CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, Spl
   check(shares.fit > 0 && shares.certify > 0 && reported > -1e-9, "the shares make one at most");
   const size_t kept = reported > 1e-9 ? 1 : 0;  // rows that report at least
   const PartRows texts = distinct_texts(trace);
-  const size_t count = texts.row.size();
+  std::vector<std::vector<size_t>> clusters = clusters_of(trace, texts);
+  const size_t count = clusters.size();
+  const bool alone = count == texts.row.size();
   if (count < 2 + kept)
-    throw Error(Code::failure, fmt::format("not enough data: got {} examples, want at least {}", count, 2 + kept));
-  std::vector<size_t> places(count);
-  for (size_t i = 0; i < count; ++i) places[i] = i;
+    throw Error(Code::failure, fmt::format("not enough data: got {} {}, want at least {}", count,
+                                           alone ? "examples" : "clusters of examples", 2 + kept));
   // Fisher-Yates by hand: std::shuffle may differ between libraries, and a split must not.
   std::mt19937_64 random(seed);
-  for (size_t i = count - 1; i > 0; --i) std::swap(places[i], places[random() % (i + 1)]);
+  for (size_t i = count - 1; i > 0; --i) std::swap(clusters[i], clusters[random() % (i + 1)]);
   const auto share = [&](double part) {
     return std::max<size_t>(1, static_cast<size_t>(part * static_cast<double>(count)));
   };
   size_t fit = share(shares.fit);
   size_t certify = kept == 0 ? count - fit : std::min(share(shares.certify), count - fit - kept);
-  if (shares.max_drop > 0) {
+  if (shares.max_drop > 0 && alone) {
     const size_t spare = kept == 0 ? fit / kSparedFit : (count - fit - certify) / kSparedReport;
     certify = static_cast<size_t>(critical_rows(static_cast<int64_t>(certify), static_cast<int64_t>(certify + spare),
                                                 shares.max_drop, shares.delta));
     if (kept == 0) fit = count - certify;
   }
-  const std::span<const size_t> all(places);
+  const std::span<const std::vector<size_t>> all(clusters);
   CalibrationData data;
   data.seed = seed;
   data.fit_rows = take(texts, all.first(fit));

@@ -35,7 +35,8 @@ inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 
 [[nodiscard]] size_t distinct_rows(const ExitTrace& trace);
 // The distinct texts of a trace (by its row hashes; else every row), drawn at random by `seed` into three parts, at
-// least one row each; two parts where the shares leave nothing to report. Of equal texts only the first row is kept.
+// least one row each; two parts where the shares leave nothing to report. Of equal texts only the first row is kept,
+// and texts of one cluster are in one part.
 [[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});
 
 // Groups of texts in each of which a promise is tested separately: by label, by length, or by a column of the data.

@@ -26,7 +26,16 @@ struct Example {
   float gold = 0;               // label index or value; NaN if the file has no labels; 0 for multi_label
   std::vector<int> given = {};  // multi_label: indices of this row's labels, ascending
   int64_t index = 0;            // row in the file, from 0, header not counted
+  // What the row belongs to, of the column that the user names; empty = nothing, null: no column was named.
+  std::optional<std::string> cluster = {};
 };
+
+// Rows of one cluster are not independent draws: those with the same first text of a pair, if no column was named.
+// Empty for a row that belongs to none.
+[[nodiscard]] inline std::string_view cluster_of(const Example& example) noexcept {
+  if (example.cluster) return *example.cluster;
+  return example.pair ? std::string_view(example.text) : std::string_view();
+}
 
 struct Dataset {
   std::string task;   // name in the table; empty for user data

@@ -13,12 +13,10 @@ namespace exeunt {
 namespace {
 
 constexpr double kMostEval = 2000, kMostCertify = 4000;
-constexpr const char* kWithPair = "text,pair,label\n";
-constexpr const char* kWithoutPair = "text,label\n";
 
 enum class Part { train, eval, certify };
 
-// Rows with the same text, by the text's hash: an order independent of the file's.
+// Rows with the same text or of the same cluster, by the least hash of their texts: an order independent of the file's.
 using SameTexts = std::map<std::string, std::vector<size_t>>;
 
 std::string hash_of(const Example& example) {
@@ -33,8 +31,16 @@ std::string hash_of(const Example& example) {
 
 // Assigns each row, one label after the other; texts with several labels count for that of their first row.
 std::vector<Part> parts_of(const Dataset& data, double eval_share, double certify_share) {
+  std::map<std::string, std::pair<std::string, std::vector<size_t>>> together;
+  for (size_t row = 0; row < data.examples.size(); ++row) {
+    const std::string hash = hash_of(data.examples[row]);
+    const std::string_view cluster = cluster_of(data.examples[row]);
+    auto& [least, rows] = together[cluster.empty() ? hash : fmt::format("cluster {}", cluster)];
+    least = rows.empty() ? hash : std::min(least, hash);
+    rows.push_back(row);
+  }
   SameTexts all;
-  for (size_t row = 0; row < data.examples.size(); ++row) all[hash_of(data.examples[row])].push_back(row);
+  for (auto& [name, group] : together) all.emplace(std::move(group));
   std::map<float, std::vector<const std::vector<size_t>*>> by_label;
   std::map<float, double> rows_of;
   for (const auto& [hash, rows] : all) {
@@ -102,10 +108,12 @@ HeldOut hold_out(Dataset& data, double share) {
 
 std::string held_out_text(const Dataset& data) {
   const bool pairs = !data.examples.empty() && data.examples.front().pair.has_value();
-  std::string out = pairs ? kWithPair : kWithoutPair;
+  const bool clusters = !data.examples.empty() && data.examples.front().cluster.has_value();
+  std::string out = fmt::format("text,{}{}label\n", pairs ? "pair," : "", clusters ? "cluster," : "");
   for (const Example& example : data.examples) {
     out += csv_field(example.text) + ',';
     if (pairs) out += csv_field(example.pair.value_or("")) + ',';
+    if (clusters) out += csv_field(example.cluster.value_or("")) + ',';
     out += csv_field(label_text(data, example)) + '\n';
   }
   return out;
@@ -115,7 +123,9 @@ Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) 
   const ReadPath path = ReadPath::in(folder, kHeldOutFile);
   const auto mapped = MappedFile::open(path, kMaxDataBytes);
   columns.format = DataFormat::csv;
-  columns.pair = mapped->text().starts_with(kWithPair) ? "pair" : "";
+  const std::string_view header = mapped->text().substr(0, mapped->text().find('\n'));
+  columns.pair = header.starts_with("text,pair,") ? "pair" : "";
+  if (columns.cluster != kNoCluster) columns.cluster = header.ends_with(",cluster,label") ? "cluster" : "";
   return parse_user_data(mapped->text(), path.string(), columns);
 }
 

@@ -19,11 +19,11 @@ struct HeldOut {
 };
 
 // Takes about `share` of the rows out of `data`: a third of them to evaluate, two thirds to certify, at most 2,000 and
-// 4,000. The split is stratified by label, keeps duplicate texts together, and depends on
-// the texts alone. Nothing is held out from fewer than kLeastToHoldOut rows.
+// 4,000. The split is stratified by label, keeps duplicate texts and clusters together, and
+// depends on the texts alone. Nothing is held out from fewer than kLeastToHoldOut rows.
 [[nodiscard]] HeldOut hold_out(Dataset& data, double share);
 
-// Rows as CSV with the columns text, pair (if there is one) and label.
+// Rows as CSV with the columns text, pair (if there is one), cluster (if one was named) and label.
 [[nodiscard]] std::string held_out_text(const Dataset& data);
 // Those of a model folder, read beneath it; `columns` says what the labels are. Throws Error bad_file.
 [[nodiscard]] Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns);

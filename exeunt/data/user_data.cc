@@ -39,6 +39,7 @@ class UserReader {
   void refuse_bad() const;
   void say_left_out(const std::string& where);
   [[nodiscard]] std::string text_of(const Json& object, const std::string& name, std::string_view where) const;
+  [[nodiscard]] bool has_cluster() const { return !columns_.cluster.empty() && columns_.cluster != kNoCluster; }
   [[nodiscard]] bool multi_label() const {
     return (columns_.problem == Problem::multi_label && !columns_.label.empty()) || !columns_.label_columns.empty();
   }
@@ -53,7 +54,7 @@ class UserReader {
   std::string where_;                 // the file being read
   DataFormat format_ = DataFormat::csv;
   std::vector<std::string> names_;  // its header
-  size_t text_ = 0, pair_ = 0, label_ = 0;
+  size_t text_ = 0, pair_ = 0, label_ = 0, cluster_ = 0;
   int64_t index_ = 0;
   int64_t blank_ = 0;  // rows without a text
   std::string first_blank_;
@@ -67,6 +68,7 @@ void UserReader::find_columns(const Row& header) {
   if (out_.columns.empty()) out_.columns = names_;
   text_ = find_column(header, where_, columns_.text);
   if (!columns_.pair.empty()) pair_ = find_column(header, where_, columns_.pair);
+  if (has_cluster()) cluster_ = find_column(header, where_, columns_.cluster);
   label_places_.clear();
   for (const std::string& name : columns_.label_columns) label_places_.push_back(find_column(header, where_, name));
   if (!columns_.label.empty() && columns_.label_columns.empty()) label_ = find_column(header, where_, columns_.label);
@@ -118,6 +120,7 @@ void UserReader::take(Example example, int64_t line, const std::function<float()
     return;
   }
   example.gold = columns_.label.empty() ? kNoGold : gold();
+  if (columns_.cluster == kNoCluster) example.cluster = "";
   example.index = index_;
   out_.examples.push_back(std::move(example));
 }
@@ -128,6 +131,7 @@ void UserReader::take_fields(const Row& row) {
   Example example;
   example.text = row.fields[text_];
   if (!columns_.pair.empty()) example.pair = std::string(row.fields[pair_]);
+  if (has_cluster()) example.cluster = std::string(row.fields[cluster_]);
   if (multi_label() && !is_blank(example.text, example.pair)) take_set(example, row);
   take(std::move(example), row.line, [&] {
     return multi_label() ? 0.0F : gold_.read(row.fields[label_], place_of(where_, row.line, label_, columns_.label));
@@ -137,7 +141,7 @@ void UserReader::take_fields(const Row& row) {
 std::string UserReader::text_of(const Json& object, const std::string& name, std::string_view where) const {
   const Json& field = field_of(object, name, where);
   if (field.is_string()) return field.get<std::string>();
-  const bool label = name == columns_.label;
+  const bool label = name == columns_.label || name == columns_.cluster;
   if (label && (field.is_number() || field.is_boolean())) return field.dump();
   throw_bad_file(fmt::format("{}: field {}", where, shown(name)), "got {}, want a {}", glimpse(field),
                  label ? "string or a number" : "string");
@@ -150,6 +154,7 @@ void UserReader::take_object(const Row& row) {
   Example example;
   example.text = text_of(object, columns_.text, place);
   if (!columns_.pair.empty()) example.pair = text_of(object, columns_.pair, place);
+  if (has_cluster()) example.cluster = text_of(object, columns_.cluster, place);
   if (multi_label() && !is_blank(example.text, example.pair)) take_set(example, object, place);
   take(std::move(example), row.line, [&] {
     if (multi_label()) return 0.0F;
@@ -333,6 +338,7 @@ std::vector<DataFile> data_files(const std::string& name) {
 OrderedJson columns_json(const UserColumns& columns) {
   OrderedJson out{{"text", columns.text}, {"label", columns.label}};
   if (!columns.pair.empty()) out["pair"] = columns.pair;
+  if (!columns.cluster.empty()) out["cluster"] = columns.cluster;
   if (columns.separator != UserColumns{}.separator) out["separator"] = std::string(1, columns.separator);
   return out;
 }
@@ -346,6 +352,7 @@ UserColumns columns_from(const Json& stored) {
   out.text = text("text", out.text);
   out.label = text("label", out.label);
   out.pair = text("pair", out.pair);
+  out.cluster = text("cluster", out.cluster);
   const std::string separator = text("separator", ",");
   if (separator.size() == 1) out.separator = separator[0];
   return out;
@@ -410,8 +417,13 @@ Dataset load_data(const DataSource& source) {
                 "name a data folder with --task and --data, or a file of your own with --data");
   Dataset data;
   if (!source.task.empty()) {
+    const std::string& cluster = source.columns.cluster;
+    if (!cluster.empty() && cluster != kNoCluster)
+      throw Error(Code::usage, "--cluster: a column of a file of your own, and tasks are read as they are");
     data =
         read_split(find_task(source.task), source.split.empty() ? Split::dev : split_named(source.split), source.path);
+    for (Example& example : data.examples)
+      if (!cluster.empty()) example.cluster = "";
   } else {
     if (!source.split.empty()) throw Error(Code::usage, "--split goes with --task");
     data = read_user_data(source.path, source.columns);
@@ -434,6 +446,7 @@ std::string flags_for(const UserColumns& columns) {
   add("--text-column", columns.text, usual.text);
   add("--pair-column", columns.pair, usual.pair);
   add("--label-column", columns.label, usual.label);
+  add("--cluster", columns.cluster, "");
   if (columns.separator != usual.separator)
     add("--separator", columns.separator == '\t' ? "tab" : std::string(1, columns.separator), "");
   add("--labels", fmt::format("{}", fmt::join(columns.labels, ",")), "");

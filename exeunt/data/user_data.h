@@ -14,6 +14,8 @@
 
 namespace exeunt {
 
+inline constexpr std::string_view kNoCluster = "none";
+
 struct UserColumns {
   std::string text = "text";
   std::string pair;             // empty: one text per row
@@ -26,6 +28,7 @@ struct UserColumns {
   std::optional<DataFormat> format;             // default: by the file extension, .csv .tsv .jsonl .ndjson
   std::vector<std::string> label_columns = {};  // multi_label: a column for each label, with 1 or 0, instead of `label`
   char separator = ',';                         // of CSV
+  std::string cluster = {};                     // column of Example::cluster; empty: none, kNoCluster: no row has one
   bool skip_bad = false;                        // leave rows out that cannot be used, instead of refusing the file
 };
 

@@ -43,6 +43,12 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   return info;
 }
 
+// Rows that belong to nothing are alone, or with their equals.
+uint64_t cluster_number(const Example& example, uint64_t row_hash) {
+  const std::string_view name = cluster_of(example);
+  return name.empty() ? row_hash : hash_of(std::as_bytes(std::span(name)));
+}
+
 void append(std::vector<float>& all, const std::vector<float>& part) {
   all.insert(all.end(), part.begin(), part.end());
 }
@@ -119,9 +125,11 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
     append(trace.logits, block.logits);
     append(trace.lte, block.lte);
     append(trace.ramp, block.ramp);
-    for (const Encoding& text : texts) {
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const Encoding& text = texts[i];
       trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
       trace.row_hash.push_back(row_hash_of(text.ids));
+      trace.cluster.push_back(cluster_number(examples[i], trace.row_hash.back()));
       truncated += text.truncated ? 1 : 0;
     }
   }

@@ -130,6 +130,10 @@ void Certificate::fields(Self& self, Visit&& visit) {
   visit(optional("seed", "Seed of the split; null = not known", 0), self.seed);
   visit(optional("unit", "What counts once: a distinct text, or a request"), self.unit);
   visit(optional("distinct", "Distinct texts of the certify part; 0 = not known", 0, kMostRows), self.distinct);
+  visit(optional("clusters", "Clusters of the certify part, where rows are drawn together; 0 = every row is a draw", 0,
+                 kMostRows),
+        self.clusters);
+  visit(optional("cluster_by", "The column that names the clusters; empty = the first text of pairs"), self.cluster_by);
   visit(optional("tries", "Known uses of these rows to certify, this one included; 0 = not known", 0, 1e6), self.tries);
   visit(optional("group_by", "What the groups go by: label, length, or a column of the data; empty = none"),
         self.group_by);

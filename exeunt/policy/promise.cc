@@ -36,10 +36,16 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
       text = fmt::format("{} differ from {} by at most {:g} % of the range on average", answers, model, share);
       break;
   }
+  if (certificate.clusters > 0)
+    text += fmt::format(", by a test of {} {}", certificate.clusters, unit_of(certificate.cluster_by));
   if (!certificate.groups.empty()) text += fmt::format(", also in each of {} groups", certificate.groups.size());
   return certificate.method == RiskMethod::crc
              ? text + ", in expectation"
              : fmt::format("{}, confidence {:g} %", text, 100 * (1 - certificate.delta));
+}
+
+std::string unit_of(std::string_view cluster_by) {
+  return cluster_by.empty() ? "questions" : fmt::format("clusters ('{}')", cluster_by);
 }
 
 std::string promise_of(const PolicyEntry& entry) {

@@ -15,6 +15,8 @@ namespace exeunt {
 [[nodiscard]] std::string promise_of(const Certificate& certificate, std::string_view precision);
 // The same of an entry; "none (not certified)" if it has no certificate.
 [[nodiscard]] std::string promise_of(const PolicyEntry& entry);
+// What is drawn at random where rows have clusters: "questions", or the values of a column.
+[[nodiscard]] std::string unit_of(std::string_view cluster_by);
 
 // The notice beside a promise about changed answers where the rows have labels.
 inline constexpr std::string_view kAccuracyOffer =

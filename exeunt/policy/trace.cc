@@ -61,6 +61,7 @@ void each_tensor(Visit&& visit, Trace& trace, More&... more) {
   visit(TraceTensor{"index", {}}, trace.index, more.index...);
   visit(TraceTensor{"reference", {width}, Presence::known}, trace.reference, more.reference...);
   visit(TraceTensor{"row_hash", {}, Presence::known}, trace.row_hash, more.row_hash...);
+  visit(TraceTensor{"cluster", {}, Presence::known}, trace.cluster, more.cluster...);
   visit(TraceTensor{"learned", {}, Presence::known}, trace.learned, more.learned...);
 }
 
@@ -380,12 +381,14 @@ void require_owner(const ExitTrace& trace, const TraceInfo& owner, std::string_v
     throw_bad_file(where, again, "was made with another precision.json: its matrices of other precision differ");
 }
 
-uint64_t row_hash_of(std::span<const int32_t> ids) noexcept {
+uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
   uint64_t hash = 0xcbf29ce484222325;
-  for (const int32_t id : ids)
-    for (int shift = 0; shift < 32; shift += 8)
-      hash = (hash ^ (static_cast<uint32_t>(id) >> shift & 0xff)) * 0x100000001b3;
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<uint8_t>(byte)) * 0x100000001b3;
   return hash;
+}
+
+uint64_t row_hash_of(std::span<const int32_t> ids) noexcept {
+  return hash_of(std::as_bytes(ids));  // both architectures are little-endian
 }
 
 std::string rows_sha256(const ExitTrace& trace) {

@@ -49,6 +49,7 @@ struct ExitTrace {
   std::vector<int64_t> index;      // [rows] row in the source
   std::vector<float> reference;    // [rows, width] fp32 at full depth, or empty: not known
   std::vector<uint64_t> row_hash;  // [rows] of the token ids, equal for equal texts (row_hash_of); or empty: not known
+  std::vector<uint64_t> cluster;   // [rows] equal for rows that are drawn together (cluster_of); or empty: none are
   std::vector<uint8_t> learned;    // [rows] 0: no overlap with what the model learned, 1: some, 2: equal; or empty
 
   [[nodiscard]] std::span<const float> at(size_t row, int exit) const noexcept {
@@ -92,6 +93,7 @@ void check_trace(const ExitTrace& trace, std::string_view where);
 
 // Of a text's token ids, at the maximum length the trace was made with: FNV-1a over their bytes.
 [[nodiscard]] uint64_t row_hash_of(std::span<const int32_t> ids) noexcept;
+[[nodiscard]] uint64_t hash_of(std::span<const std::byte> bytes) noexcept;  // the same function, of any bytes
 // sha256 over the sorted row hashes: the same for the same texts in any order. Empty if they are not known.
 [[nodiscard]] std::string rows_sha256(const ExitTrace& trace);
 

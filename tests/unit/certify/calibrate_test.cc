@@ -10,6 +10,7 @@
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/risk.h"
 #include "exeunt/policy/policy_text.h"
+#include "exeunt/policy/promise.h"
 #include "tests/fixtures/growth.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/policy/traces.h"
@@ -370,6 +371,43 @@ TEST(Calibrate, RequestsAreCertifiedOverClusters) {
   EXPECT_EQ(texts.entry.certificate->rows, 3000);
   EXPECT_EQ(texts.entry.certificate->distinct, 3000);
   EXPECT_EQ(texts.entry.certificate->method, RiskMethod::ltt_binomial);
+}
+
+// Texts with something in common are in one part, and the promise says how many of these were tested.
+TEST(Calibrate, ClustersAreInOnePartAndNamedInThePromise) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) trace.cluster.push_back(row / 5);
+  const CalibrationData data = split_for_calibration(trace, 42);
+  std::set<uint64_t> fit(data.fit.cluster.begin(), data.fit.cluster.end());
+  const std::set<uint64_t> certify(data.certify.cluster.begin(), data.certify.cluster.end());
+  EXPECT_EQ(data.certify.rows, certify.size() * 5);
+  EXPECT_EQ(data.fit.rows, fit.size() * 5);
+  fit.insert(certify.begin(), certify.end());
+  EXPECT_EQ(fit.size() + data.report.rows / 5, trace.rows / 5) << "no cluster is in two parts";
+  const Calibration questions = calibrate(data, {.max_drops = {0.05}});
+  EXPECT_EQ(questions.entry.certificate->method, RiskMethod::wsr);
+  EXPECT_EQ(questions.entry.certificate->clusters, static_cast<int64_t>(certify.size()));
+  EXPECT_THAT(promise_of(questions.entry), HasSubstr(fmt::format("by a test of {} questions", certify.size())));
+  EXPECT_LT(questions.outcomes[0].certify_cost, 0.9);
+  const Calibration visits = calibrate(data, {.max_drops = {0.05}, .cluster_by = "visit"});
+  EXPECT_THAT(promise_of(visits.entry), HasSubstr("clusters ('visit')"));
+  // Where each row is alone, nothing changes.
+  for (size_t row = 0; row < trace.rows; ++row) trace.cluster[row] = row;
+  const Calibration alone = calibrate(split_for_calibration(trace, 42), {.max_drops = {0.05}});
+  trace.cluster.clear();
+  EXPECT_EQ(alone.outcomes[0].policy,
+            calibrate(split_for_calibration(trace, 42), {.max_drops = {0.05}}).outcomes[0].policy);
+  EXPECT_EQ(alone.entry.certificate->clusters, 0);
+}
+
+TEST(Calibrate, NamesClustersWhereTheyAreTooFew) {
+  ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
+  for (size_t row = 0; row < trace.rows; ++row) trace.cluster.push_back(row / 100);
+  const CalibrationData data = split_for_calibration(trace, 42);
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.max_drops = {0.02}}); }).what(),
+              HasSubstr("questions without a loss, and the certify part has 30"));
+  EXPECT_THAT(error_of([&] { (void)calibrate(data, {.max_drops = {0.1}, .method = RiskMethod::ltt_binomial}); }).what(),
+              HasSubstr("over clusters"));
 }
 
 TEST(Calibrate, LaterTriesUseLessOfDelta) {

@@ -196,6 +196,39 @@ TEST(Certify, CountsRequestsByTheirFrequency) {
   EXPECT_FALSE(passes(often, sample)) << "10 in 29 requests";
 }
 
+TEST(Certify, DrawsAreClustersWithTheirMeanLossAndWeight) {
+  Sample sample{.cluster = {0, 1, 0, 2, 1, 0}};
+  const std::vector<double> losses{1, 0, 0, 1, 1, 0.5};
+  const Draws all = draws_of(losses, sample);
+  EXPECT_EQ(all.losses, (std::vector<double>{0.5, 0.5, 1}));
+  EXPECT_EQ(all.weights.of, (std::vector<double>{3, 2, 1}));
+  sample.weights = {.of = {1, 1, 1, 1, 3, 1}, .most = 4};
+  EXPECT_EQ(draws_of(losses, sample).losses, (std::vector<double>{0.5, 0.75, 1}));
+  const std::vector<size_t> rows{4, 3};
+  EXPECT_EQ(draws_of(losses, sample, &rows).losses, (std::vector<double>{1, 1}));
+  EXPECT_EQ(draws_of(losses, sample, &rows).weights.of, (std::vector<double>{3, 1}));
+  EXPECT_TRUE(draws_of(losses, {}).weights.of.empty()) << "every row once";
+}
+
+// Sixty clusters of ten rows of which three are lost: 30 of 600 rows, but no more than 60 draws tell of it.
+TEST(Certify, TestsSumsOverClusters) {
+  const RiskTest test{.method = RiskMethod::wsr, .max_drop = 0.1, .delta = 0.05};
+  Sample sample{.weights = {.most = 10}};
+  std::vector<double> losses;
+  for (size_t row = 0; row < 600; ++row) {
+    sample.cluster.push_back(row / 10);
+    losses.push_back(row / 10 % 20 == 7 ? 1 : 0);
+  }
+  const auto passes = [&](const Sample& of) {
+    return certify_sequence(
+        test, 1, [&](size_t) { return losses; }, of);
+  };
+  EXPECT_TRUE(passes({}).setting.has_value());
+  EXPECT_FALSE(passes(sample).setting.has_value());
+  EXPECT_EQ(would_pass(test, losses, 600, sample), passes(sample).setting.has_value());
+  EXPECT_TRUE(would_pass(test, losses, 6000, sample)) << "600 draws";
+}
+
 TEST(Certify, IntervalsHaveTheirCoverage) {
   EXPECT_EQ(loss_interval(RiskLoss::disagreement, std::vector<double>(100)).low, 0);
   EXPECT_NEAR(loss_interval(RiskLoss::disagreement, std::vector<double>(100)).high, 1 - std::pow(0.025, 0.01), 1e-9);

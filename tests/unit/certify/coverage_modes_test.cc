@@ -127,6 +127,43 @@ TEST(CoverageOfModes, EqualTextsCountOnce) {
   EXPECT_GT(cover_with("every row for itself", CertifiedUnit::texts, false).violations, 2 * kMadeDelta);
 }
 
+// Questions of ten candidates, which change together: a hundred questions are not a thousand draws.
+TEST(CoverageOfModes, RowsOfAClusterAreOneDraw) {
+  const MadePopulation good{{{.share = 0.5}, {.share = 0.5}}, {0, 1}},
+      bad{{{.share = 0.5}, {.share = 0.5, .changed = 1}}, {0, 1}};
+  constexpr double kBad = 0.204;
+  const auto draw_questions = [&](uint64_t draw, bool known) {
+    std::mt19937_64 random(draw);
+    ExitTrace all = good.draw(0, 0);
+    for (uint64_t question = 0; question < 100; ++question) {
+      const bool lost = std::uniform_real_distribution<double>()(random) < kBad;
+      const ExitTrace one = (lost ? bad : good).draw(10, random());
+      all.rows += one.rows;
+      all.logits.insert(all.logits.end(), one.logits.begin(), one.logits.end());
+      all.gold.insert(all.gold.end(), one.gold.begin(), one.gold.end());
+      all.lengths.insert(all.lengths.end(), one.lengths.begin(), one.lengths.end());
+      all.index.insert(all.index.end(), one.index.begin(), one.index.end());
+      all.row_hash.insert(all.row_hash.end(), one.row_hash.begin(), one.row_hash.end());
+      if (known) all.cluster.insert(all.cluster.end(), one.rows, question);
+    }
+    return all;
+  };
+  const auto cover_with = [&](std::string_view name, bool known) {
+    return cover_made(
+        name, kDraws,
+        [&, known](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(draw_questions(draw, known), draw), entropy_plan()));
+        },
+        [&](const std::vector<PolicySpec>& got) {
+          return kBad * bad.risk(got[0]) + (1 - kBad) * good.risk(got[0]) > kMadeMaxDrop;
+        });
+  };
+  const MadeCoverage clusters = cover_with("questions, each one draw", true);
+  EXPECT_LE(clusters.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_LT(clusters.full_depth, 0.2);
+  EXPECT_GT(cover_with("every candidate a draw", false).violations, 2 * kMadeDelta);
+}
+
 // Texts that are asked often change more often: few of the texts, many of the requests.
 TEST(CoverageOfModes, RequestsKeepTheirWeight) {
   const MadePopulation made{{{.share = 0.5},

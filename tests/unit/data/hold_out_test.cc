@@ -55,6 +55,32 @@ TEST(HoldOut, IsStratifiedByLabelAndKeepsEveryRow) {
   EXPECT_TRUE(held.certify.labelled);
 }
 
+// What belongs together is learned or held out together, and the file of held-out rows says so.
+TEST(HoldOut, KeepsClustersTogether) {
+  for (const bool named : {false, true}) {
+    Dataset data = labelled_texts({500, 500});
+    for (size_t row = 0; row < data.examples.size(); ++row) {
+      Example& example = data.examples[row];
+      example.pair = example.text;
+      example.text = fmt::format("question {}", row % 250);
+      if (named) example.cluster = fmt::format("visit {}", row % 100);
+    }
+    const auto clusters_in = [](const Dataset& part) {
+      std::set<std::string> out;
+      for (const Example& example : part.examples) out.emplace(cluster_of(example));
+      return out;
+    };
+    const HeldOut held = hold_out(data, 0.3);
+    EXPECT_NEAR(static_cast<double>(held.certify.examples.size()), 200, 20);
+    EXPECT_EQ(clusters_in(data).size() + clusters_in(held.eval).size() + clusters_in(held.certify).size(),
+              named ? 100U : 250U);
+    const Scratch scratch;
+    scratch.write(kHeldOutFile, held_out_text(held.certify));
+    EXPECT_EQ(clusters_in(read_held_out(scratch.path(), {})), clusters_in(held.certify));
+    EXPECT_EQ(clusters_in(read_held_out(scratch.path(), {.cluster = "none"})), std::set<std::string>{""});
+  }
+}
+
 // Training again must hold out the same rows: those of another split would have been learned. By the order of the
 // texts' SHA-256, computed apart in Python.
 TEST(HoldOut, ChoosesTheseTexts) {

@@ -40,6 +40,22 @@ std::vector<float> gold(const Dataset& data) {
   return out;
 }
 
+TEST(UserData, ReadsTheColumnOfClusters) {
+  const auto clusters = [](const Dataset& data) {
+    std::vector<std::string> out;
+    for (const Example& example : data.examples) out.emplace_back(cluster_of(example));
+    return out;
+  };
+  const std::string rows = "text,other,visit,label\na,x,7,p\na,y,8,q\n";
+  EXPECT_THAT(clusters(csv(rows, {.cluster = "visit"})), ElementsAre("7", "8"));
+  EXPECT_THAT(clusters(csv(rows, {.pair = "other"})), ElementsAre("a", "a")) << "the first text of a pair";
+  EXPECT_THAT(clusters(csv(rows, {.pair = "other", .cluster = "none"})), ElementsAre("", ""));
+  EXPECT_THAT(clusters(csv(rows)), ElementsAre("", ""));
+  EXPECT_THAT(clusters(jsonl("{\"text\": \"a\", \"visit\": 7}\n", {.label = "", .cluster = "visit"})),
+              ElementsAre("7"));
+  EXPECT_THAT(message([&] { (void)csv(rows, {.cluster = "vist"}); }), HasSubstr("visit"));
+}
+
 TEST(UserData, InfersLabelsInSortedOrder) {
   const Dataset data = csv("id,text,label\n1,a,spam\n2,b,ham\n3,c,spam\n");
   EXPECT_NE(data.problem, Problem::regression);
