@@ -200,6 +200,8 @@ void add_attach(CommandLine& line) {
   verb->add_option("MODEL", job.model, "Model folder with a classifier or regressor, or org/name in the local cache")
       ->required();
   verb->add_option("--texts", job.texts.files, "Files of texts: one per line, or CSV, TSV, JSONL; - = standard input");
+  verb->add_option("--learned", job.learned,
+                   "Files of texts that the model was trained on, of the same form: learned from, never certified");
   verb->add_option("--format", flags->format, "Format of the texts")
       ->default_str("by the file extension")
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -288,6 +289,7 @@ class AttachFlow {
     result_.distinct = drawn_.distinct;
     result_.max_length = options.max_length;
     learned_ = learned_in(source_.folder());
+    add_training_texts(options);
     const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, options.max_length, drawn_) : 0;
     choose_parts(known);
     if (known > 0) observer_.notice(fmt::format("{} texts were seen in training; excluded from certification", known));
@@ -305,6 +307,29 @@ class AttachFlow {
                                    options.limit, drawn_.bytes >> 20));
     }
     if (drawn_.blank > 0) observer_.notice(fmt::format("{} rows without a text were left out", drawn_.blank));
+  }
+
+  // They are learned from where there is room, and never certify.
+  void add_training_texts(DrawOptions options) {
+    if (!learned_ && job_.learned.empty())
+      observer_.notice(
+          "training texts unknown: on texts that the model was trained on it is certified too well; bring others, and "
+          "name those with --learned FILE");
+    if (job_.learned.empty()) return;
+    options.files = job_.learned;
+    options.limit = std::numeric_limits<int64_t>::max();
+    DrawnTexts training = draw_texts(options, nullptr, *tokenizer_, observer_);
+    if (training.crowded)
+      throw Error(Code::resources, fmt::format("--learned: the texts do not fit into {} MiB", options.memory >> 20));
+    learn_rows(training.tokens);
+    drawn_.sha256 = sha256_hex(drawn_.sha256 + training.sha256);
+    std::set<std::vector<int32_t>> there;
+    for (const Encoding& text : drawn_.tokens) there.insert(text.ids);
+    for (size_t i = 0; i < training.texts.size() && static_cast<int64_t>(drawn_.texts.size()) < job_.texts.limit; ++i) {
+      if (!there.insert(training.tokens[i].ids).second) continue;
+      drawn_.texts.push_back(std::move(training.texts[i]));
+      drawn_.tokens.push_back(std::move(training.tokens[i]));
+    }
   }
 
   // The split, with as many texts to certify as this try on them takes, which is known before anything is learned.
@@ -443,14 +468,14 @@ class AttachFlow {
     report_rare_answers(result_.calibration.entry, finished_.exits().labels, observer_);
     result_.exits = exit_reports(fp32_.report);
     result_.full = score_of(fp32_.report, PolicySpec{});
-    remember_learned();
+    learn_rows(learned());
     report_overlap(*learned_, held_out().subspan(parts.fit, parts.certify), observer_);
   }
 
   // Beside what the model had learned before.
-  void remember_learned() {
+  void learn_rows(std::span<const Encoding> texts) {
     std::vector<LearnedRows::Row> rows;
-    for (const Encoding& text : learned()) rows.emplace_back(text.ids);
+    for (const Encoding& text : texts) rows.emplace_back(text.ids);
     if (learned_) {
       learned_->add(rows, result_.max_length);
     } else {

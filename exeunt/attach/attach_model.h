@@ -24,8 +24,9 @@ struct AttachJob {
   std::string model = {};
   // max_length (0: the training's, else the model's), threads and seed are for everything.
   DrawOptions texts = {.max_length = 0};
-  std::string thresholds = {};  // multi_label: as parse_thresholds() takes them; empty = the model's
-  DataSource labelled = {};     // more texts, with labels, which only report; no path = none
+  std::string thresholds = {};            // multi_label: as parse_thresholds() takes them; empty = the model's
+  std::vector<std::string> learned = {};  // files of texts that the model was trained on, read as `texts` are
+  DataSource labelled = {};               // more texts, with labels, which only report; no path = none
   std::filesystem::path out = {};
   bool force = false;  // replace exits that the model has
   // In which the model runs and is certified; none: it runs in fp32, and the precision that is expected to answer

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -281,6 +282,38 @@ TEST_F(AttachModelTest, LearnsNothingFromLabels) {
     EXPECT_EQ(weights_sha256(Checkpoint::open(job.out.string())), weights);
     EXPECT_EQ(with.calibration.outcomes.front().policy, without.calibration.outcomes.front().policy);
   }
+}
+
+// Of a model from elsewhere nobody knows what it was trained on but its user.
+TEST_F(AttachModelTest, TrainingTextsThatAreNamedNeverCertify) {
+  const std::vector<std::string> old = some_texts(400, 7), fresh = some_texts(900, 8);
+  std::vector<std::string> mixed = old;
+  mixed.insert(mixed.end(), fresh.begin(), fresh.end());
+  AttachJob job = this->job("hf_bert_classifier", file(mixed));
+  job.precision = Precision::fp32;
+  std::vector<std::string> notices;
+  const Observer observer{.notice = [&](const std::string& text) { notices.push_back(text); }, .progress = {}};
+  const auto says = [&](std::string_view part) {
+    return std::any_of(notices.begin(), notices.end(),
+                       [&](const std::string& text) { return text.find(part) != text.npos; });
+  };
+  const auto known_among = [&](const Attached& done) {
+    const auto tokenizer = load_tokenizer(job.model);
+    std::set<uint64_t> known;
+    for (const std::string& text : old) known.insert(row_hash_of(tokenizer->encode(text, {}, {.max_length = 64}).ids));
+    return std::count_if(done.data.certify.row_hash.begin(), done.data.certify.row_hash.end(),
+                         [&](uint64_t hash) { return known.contains(hash); });
+  };
+  EXPECT_GT(known_among(attach_model(job, observer)), 0);
+  EXPECT_TRUE(says("training texts unknown")) << "and so does nobody else";
+  notices.clear();
+  job.learned = {file(old, "old.txt")};
+  job.force = true;
+  const Attached done = attach_model(job, observer);
+  EXPECT_EQ(known_among(done), 0);
+  EXPECT_FALSE(says("training texts unknown"));
+  EXPECT_TRUE(says("were seen in training"));
+  EXPECT_GE(learned_in(job.out)->size(), 400U) << "whoever certifies the model later knows them, too";
 }
 
 TEST_F(AttachModelTest, MeasuresARerankersOrderOverWholeQuestions) {
