@@ -80,7 +80,8 @@ OrderedJson attach_exits(const Common& common, const Certification& what, double
   const bool named = !cluster.empty() && cluster != kNoCluster;
   if (named) job.texts.columns.keep = {cluster};
   job.plan.cluster_by = cluster;
-  job.labelled.columns = {.pair = what.columns.pair.empty() ? "" : "pair", .cluster = named ? "cluster" : cluster};
+  job.labelled.columns.pair = what.columns.pair.empty() ? "" : "pair";
+  job.labelled.columns.cluster = named ? "cluster" : cluster;
   job.labelled.path = (std::filesystem::path(what.model) / kHeldOutFile).string();
   job.out = what.model + "-fast";
   job.plan.max_drops = {max_drop};

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -228,13 +227,6 @@ std::vector<float> values_of(const ExitTrace& trace, const PolicySpec& policy) {
   return values;
 }
 
-// The smallest and largest value at full depth.
-std::pair<double, double> values_range(const ExitTrace& trace) {
-  const std::vector<float> values = values_of(trace, PolicySpec{});
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return {*low, *high};
-}
-
 PolicyScore score_of(const ExitTrace& report, const PolicySpec& policy) {
   PolicyScore score = Scorer(report).score(policy);
   const ExitTrace labelled = labelled_part(report);
@@ -281,8 +273,6 @@ class AttachFlow {
     DrawOptions options = job_.texts;
     options.max_length = run.max_length;
     drawn_ = draw_texts(options, labelled ? &*labelled : nullptr, *tokenizer_, observer_);
-    if (job_.plan.cluster_by == kNoCluster)
-      for (Example& text : drawn_.texts) text.cluster = "";
     result_.rows = drawn_.rows;
     result_.blank = drawn_.blank;
     result_.truncated = drawn_.truncated;
@@ -290,6 +280,8 @@ class AttachFlow {
     result_.max_length = options.max_length;
     learned_ = learned_in(source_.folder());
     add_training_texts(options);
+    for (Example& text : drawn_.texts)
+      if (job_.plan.cluster_by == kNoCluster) text.cluster = "";
     const size_t known = learned_ ? put_known_first(*learned_, *tokenizer_, options.max_length, drawn_) : 0;
     choose_parts(known);
     if (known > 0) observer_.notice(fmt::format("{} texts were seen in training; excluded from certification", known));
@@ -312,24 +304,15 @@ class AttachFlow {
   // They are learned from where there is room, and never certify.
   void add_training_texts(DrawOptions options) {
     if (!learned_ && job_.learned.empty())
-      observer_.notice(
-          "training texts unknown: on texts that the model was trained on it is certified too well; bring others, and "
-          "name those with --learned FILE");
+      observer_.notice("training texts unknown: a certificate on them is too good; name them with --learned FILE");
     if (job_.learned.empty()) return;
     options.files = job_.learned;
-    options.limit = std::numeric_limits<int64_t>::max();
+    options.limit = INT64_MAX;
     DrawnTexts training = draw_texts(options, nullptr, *tokenizer_, observer_);
     if (training.crowded)
       throw Error(Code::resources, fmt::format("--learned: the texts do not fit into {} MiB", options.memory >> 20));
     learn_rows(training.tokens);
-    drawn_.sha256 = sha256_hex(drawn_.sha256 + training.sha256);
-    std::set<std::vector<int32_t>> there;
-    for (const Encoding& text : drawn_.tokens) there.insert(text.ids);
-    for (size_t i = 0; i < training.texts.size() && static_cast<int64_t>(drawn_.texts.size()) < job_.texts.limit; ++i) {
-      if (!there.insert(training.tokens[i].ids).second) continue;
-      drawn_.texts.push_back(std::move(training.texts[i]));
-      drawn_.tokens.push_back(std::move(training.tokens[i]));
-    }
+    add_texts(drawn_, std::move(training), job_.texts.limit);
   }
 
   // The split, with as many texts to certify as this try on them takes, which is known before anything is learned.
@@ -490,7 +473,9 @@ class AttachFlow {
     } else if (plan.range) {
       result_.range_from = "--range";
     } else {
-      plan.range = values_range(fp32_.fit);
+      const std::vector<float> values = values_of(fp32_.fit, PolicySpec{});
+      const auto [low, high] = std::minmax_element(values.begin(), values.end());
+      plan.range = {*low, *high};
       result_.range_from = fmt::format("full-depth values of {} texts", fp32_.fit.rows);
     }
     result_.range = *plan.range;

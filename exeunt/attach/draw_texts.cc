@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/parallel.h"
@@ -155,6 +156,17 @@ DrawnTexts draw_texts(const DrawOptions& options, const Dataset* labelled, const
   if (drawn.texts.empty())
     throw Error(Code::bad_file, fmt::format("got {} rows without a word, want texts", drawn.rows));
   return drawn;
+}
+
+void add_texts(DrawnTexts& drawn, DrawnTexts&& more, int64_t limit) {
+  drawn.sha256 = sha256_hex(drawn.sha256 + more.sha256);
+  std::set<std::vector<int32_t>> there;
+  for (const Encoding& text : drawn.tokens) there.insert(text.ids);
+  for (size_t i = 0; i < more.texts.size() && static_cast<int64_t>(drawn.texts.size()) < limit; ++i) {
+    if (!there.insert(more.tokens[i].ids).second) continue;
+    drawn.texts.push_back(std::move(more.texts[i]));
+    drawn.tokens.push_back(std::move(more.tokens[i]));
+  }
 }
 
 }  // namespace exeunt

@@ -40,4 +40,7 @@ struct DrawnTexts {
 [[nodiscard]] DrawnTexts draw_texts(const DrawOptions& options, const Dataset* labelled, const Tokenizer& tokenizer,
                                     const Observer& observer);
 
+// Adds those of `more` that are not there yet, up to `limit` in all.
+void add_texts(DrawnTexts& drawn, DrawnTexts&& more, int64_t limit);
+
 }  // namespace exeunt

@@ -180,7 +180,9 @@ typedef struct exeunt_plan {
 #define EXEUNT_PLAN_INIT \
   { sizeof(exeunt_plan), NULL, 0, 0, NULL, NULL, NULL, 42, 0, 0, 0 }
 
-/* A certified policy, as `exeunt calibrate` finds it: JSON of the format exeunt.calibration/1 (docs/formats.md). */
+/* A certified policy, as `exeunt calibrate` finds it: rows with equal logits at every exit are one, and tries on the
+ * same rows are counted in the user's state folder ("tries"; 0: they cannot be counted). JSON of the format
+ * exeunt.calibration/1 (docs/formats.md). */
 EXEUNT_API exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* plan, char** json);
 
 #ifdef __cplusplus

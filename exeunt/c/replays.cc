@@ -12,6 +12,7 @@
 #include "exeunt/c/handle.h"
 #include "exeunt/certify/calibrate.h"
 #include "exeunt/certify/losses.h"
+#include "exeunt/certify/tries.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 
@@ -102,7 +103,7 @@ exeunt::CalibrationPlan plan_of(const exeunt_plan& given) {
   }
   if (given.confidence != 0) {
     require(given.confidence >= 0.5 && given.confidence < 1, "confidence: want 0.5 or more, below 1");
-    plan.delta = 1 - given.confidence;
+    plan.delta = exeunt::delta_of(given.confidence);
   }
   if (given.loss != nullptr) plan.loss = exeunt::loss_named(given.loss);
   if (given.method != nullptr) plan.method = exeunt::method_named(given.method);
@@ -168,13 +169,15 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
   return guarded([&] {
     require(json != nullptr, "exeunt_calibrate: got a null pointer, want a place for the result");
     const exeunt_plan given = read_struct(plan, EXEUNT_PLAN_INIT);
-    const ExitTrace trace = trace_of(logits);
+    ExitTrace trace = trace_of(logits);
+    hash_rows_by_logits(trace);
     exeunt::CalibrationPlan wanted = plan_of(given);
     const exeunt::CalibrationData data = exeunt::split_for_calibration(
         trace, given.seed,
         exeunt::shares_for(trace, wanted, given.no_report != 0 ? std::optional(given.no_report < 0) : std::nullopt));
     if (trace.info.problem == Problem::regression)
       wanted.range = given.high > given.low ? std::pair(given.low, given.high) : observed_range(data.fit);
+    count_try(data, wanted, {});
     exeunt::Calibration done = exeunt::calibrate(data, wanted);
     if (done.entry.certificate) {
       done.entry.certificate->tool = fmt::format("libexeunt {}", exeunt::version());
@@ -186,6 +189,7 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
     out["format"] = "exeunt.calibration/1";
     out["policy"] = str(done.entry.policy);
     out["promise"] = promise_of(done.entry);
+    out["tries"] = done.entry.certificate->tries;
     out["exits"] = done.entry.exits;
     out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
     out["points"] = OrderedJson::array();

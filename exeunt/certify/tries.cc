@@ -190,6 +190,13 @@ Counted count_earlier(const fs::path& folder, std::string_view test, const std::
 
 }  // namespace
 
+void hash_rows_by_logits(ExitTrace& trace) {
+  const size_t width = trace.logits.size() / trace.rows;
+  trace.row_hash.clear();
+  for (size_t row = 0; row < trace.rows; ++row)
+    trace.row_hash.push_back(hash_of(std::as_bytes(std::span(trace.logits).subspan(row * width, width))));
+}
+
 std::string model_family(const Checkpoint& model) {
   const fs::path& folder = model.folder();
   for (const Json& known :

@@ -29,6 +29,9 @@ struct TriedIn {
   std::string family = {};
 };
 
+// Rows that no text is known of: equal logits at every exit are an equal text.
+void hash_rows_by_logits(ExitTrace& trace);
+
 // Models between which certificates might choose: trained on the same data, else made from the same finished model.
 [[nodiscard]] std::string model_family(const Checkpoint& model);
 

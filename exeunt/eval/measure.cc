@@ -163,7 +163,8 @@ Dataset data_for(const MeasureOptions& options, const Checkpoint& model, const O
   if (!source.task.empty() || !path_exists(held_out)) {
     throw Error(Code::usage, "--data is required to run a model", data_hint(model));
   }
-  UserColumns columns{.cluster = options.data.columns.cluster};
+  UserColumns columns;
+  columns.cluster = options.data.columns.cluster;
   take_labels(columns);
   Dataset data = read_held_out(model.folder(), columns);
   keep_first_rows(data, source.limit, held_out.string());

@@ -10,6 +10,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/sha256.h"
+#include "exeunt/certify/tries.h"
 #include "lab/papers/npy.h"
 
 namespace exeunt {
@@ -84,6 +85,7 @@ ExitTrace import_trace(const TraceImport& source) {
   trace.index.resize(trace.rows);
   std::iota(trace.index.begin(), trace.index.end(), int64_t{0});
   check_trace(trace, where);
+  hash_rows_by_logits(trace);
   return trace;
 }
 

@@ -120,6 +120,12 @@ class Calibration:
     policy_file: str  #: as policy.json has it: rule, exits, temperatures, certificate
 
     @property
+    def tries(self) -> int:
+        """Known uses of these rows to certify, this one included, each with less of the error probability than the one
+        before; 0: they cannot be counted."""
+        return int(json.loads(self.policy_file)["entries"][0]["certificate"]["tries"])
+
+    @property
     def cost_fraction(self) -> float:
         """The share of layers that the policy runs, measured on rows that chose nothing."""
         return float(self.points[0]["report_cost_fraction"])
@@ -134,11 +140,11 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
 
     `logits` are those of every exit, [rows, exits, classes], from any framework (arrays, tensors, nested lists), or a
     trace. Without `gold` the loss is disagreement with full depth. Rows must be drawn as the texts to come will be, and
-    must not have been learned from. `multi_label`: each label is given or not, by its sigmoid and `thresholds` (0.5);
+    must not have been learned from; rows with equal logits at every exit are one. `multi_label`: each label is given or not, by its sigmoid and `thresholds` (0.5);
     `gold` is then [rows, labels] of 1 and 0, and an answer is a set of labels. Raises `Error` if there are too few rows;
     it says how many would do.
 
-    >>> rows = [[[3.0, 0.0], [4.0, 0.0]] if row % 2 else [[0.0, 3.0], [0.0, 4.0]] for row in range(1000)]
+    >>> rows = [[[3 + row / 1e6, 0], [4, 0]] if row % 2 else [[0, 3 + row / 1e6], [0, 4]] for row in range(1000)]
     >>> found = calibrate(rows, max_drop=0.02)
     >>> found.promise
     'at most 2 % of answers differ from the external model at full depth, confidence 95 %'

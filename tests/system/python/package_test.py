@@ -28,6 +28,8 @@ import exeunt
 
 ROOT = Path(__file__).resolve().parents[3]
 MODEL = ROOT / 'tests/fixtures/checkpoints/bert-deebert'
+STATE = tempfile.TemporaryDirectory()  # where tries are counted
+os.environ['XDG_STATE_HOME'] = STATE.name
 TEXTS = ['a great film', 'dull and boring', 'a', 'the film was a great surprise']
 try:
     import numpy
@@ -317,7 +319,7 @@ def made_rows(count):
         label = row % 2
         full = [4.0 * label, 4.0 * (1 - label)][::-1]
         early = list(full) if row % 10 else [0.1 * (1 - label), 0.1 * label][::-1]
-        rows.append([early, full])
+        rows.append([[z + row / 1e6 for z in early], full])  # equal logits are an equal text
         gold.append(label)
     return rows, gold
 

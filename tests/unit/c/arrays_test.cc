@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/c/exeunt.h"
+#include "tests/fixtures/scratch.h"
 
 namespace {
 
@@ -193,12 +194,13 @@ TEST_F(CArrays, ReplaysATraceToTheLiveAnswers) {
 
 // Two exits: the first is sure and right in nine of ten rows, unsure and wrong in the others.
 struct Made {
-  explicit Made(size_t rows) {
+  explicit Made(size_t rows, size_t distinct = 100'000) {
     for (size_t row = 0; row < rows; ++row) {
       const bool second = row % 2 == 1, early = row % 10 != 0;
       const float full[] = {second ? 0.0F : 4.0F, second ? 4.0F : 0.0F};
-      logits.push_back(early ? full[0] : (second ? 0.1F : 0.0F));
-      logits.push_back(early ? full[1] : (second ? 0.0F : 0.1F));
+      const float own = static_cast<float>(row % distinct) * 1e-6F;  // equal logits are an equal text
+      logits.push_back((early ? full[0] : (second ? 0.1F : 0.0F)) + own);
+      logits.push_back((early ? full[1] : (second ? 0.0F : 0.1F)) + own);
       logits.insert(logits.end(), full, full + 2);
       gold.push_back(second ? 1 : 0);
     }
@@ -212,7 +214,41 @@ struct Made {
   exeunt_logits given;
 };
 
-TEST(CReplays, CertifiesAPolicyThatReplaysFromItsFile) {
+// Sets where tries are counted, as in the command.
+class CCalibrations : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("XDG_STATE_HOME", scratch_.path().c_str(), 1); }
+
+  static std::string calibrated(const Made& made, exeunt_plan plan = EXEUNT_PLAN_INIT) {
+    char* json = nullptr;
+    EXPECT_EQ(exeunt_calibrate(&made.given, &plan, &json), EXEUNT_OK) << exeunt_last_error();
+    std::string text = json == nullptr ? "" : json;
+    exeunt_free(json);
+    return text;
+  }
+
+ private:
+  exeunt::Scratch scratch_;
+};
+
+TEST_F(CCalibrations, CountTriesOnTheSameRows) {
+  const Made made(2000);
+  exeunt_plan plan = EXEUNT_PLAN_INIT;
+  EXPECT_THAT(calibrated(made, plan), HasSubstr("\"tries\":1,"));
+  EXPECT_THAT(calibrated(made, plan), HasSubstr("\"tries\":1,")) << "the same test";
+  plan.seed = 43;
+  EXPECT_THAT(calibrated(made, plan), HasSubstr("\"tries\":2,"));
+  ::setenv("XDG_STATE_HOME", "/dev/null", 1);
+  EXPECT_THAT(calibrated(made, plan), HasSubstr("\"tries\":0,")) << "not known";
+}
+
+TEST_F(CCalibrations, CountEqualRowsOnce) {
+  const Made made(2000, 500);
+  EXPECT_THAT(calibrated(made), HasSubstr("\"rows\":{\"fit\":191,\"certify\":309,\"report\":0}"))
+      << "of 500 texts as many certify as 1 % takes";
+}
+
+TEST_F(CCalibrations, CertifiesAPolicyThatReplaysFromItsFile) {
   const Made made(2000);
   const double budgets[] = {0.05, 0.01};
   exeunt_plan plan = EXEUNT_PLAN_INIT;
@@ -234,7 +270,7 @@ TEST(CReplays, CertifiesAPolicyThatReplaysFromItsFile) {
   }
 }
 
-TEST(CReplays, CertifiesWithTheConfidenceAndThePartsAskedFor) {
+TEST_F(CCalibrations, CertifiesWithTheConfidenceAndThePartsAskedFor) {
   const Made made(1400);  // too few to report by default
   exeunt_plan plan = EXEUNT_PLAN_INIT;
   for (const int no_report : {-1, 0, 1}) {

@@ -77,7 +77,9 @@ TEST(HoldOut, KeepsClustersTogether) {
     const Scratch scratch;
     scratch.write(kHeldOutFile, held_out_text(held.certify));
     EXPECT_EQ(clusters_in(read_held_out(scratch.path(), {})), clusters_in(held.certify));
-    EXPECT_EQ(clusters_in(read_held_out(scratch.path(), {.cluster = "none"})), std::set<std::string>{""});
+    UserColumns none;
+    none.cluster = "none";
+    EXPECT_EQ(clusters_in(read_held_out(scratch.path(), none)), std::set<std::string>{""});
   }
 }
 

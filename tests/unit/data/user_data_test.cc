@@ -47,13 +47,21 @@ TEST(UserData, ReadsTheColumnOfClusters) {
     return out;
   };
   const std::string rows = "text,other,visit,label\na,x,7,p\na,y,8,q\n";
-  EXPECT_THAT(clusters(csv(rows, {.cluster = "visit"})), ElementsAre("7", "8"));
-  EXPECT_THAT(clusters(csv(rows, {.pair = "other"})), ElementsAre("a", "a")) << "the first text of a pair";
-  EXPECT_THAT(clusters(csv(rows, {.pair = "other", .cluster = "none"})), ElementsAre("", ""));
-  EXPECT_THAT(clusters(csv(rows)), ElementsAre("", ""));
-  EXPECT_THAT(clusters(jsonl("{\"text\": \"a\", \"visit\": 7}\n", {.label = "", .cluster = "visit"})),
-              ElementsAre("7"));
-  EXPECT_THAT(message([&] { (void)csv(rows, {.cluster = "vist"}); }), HasSubstr("visit"));
+  UserColumns columns;
+  EXPECT_THAT(clusters(csv(rows, columns)), ElementsAre("", ""));
+  columns.cluster = "visit";
+  EXPECT_THAT(clusters(csv(rows, columns)), ElementsAre("7", "8"));
+  columns.cluster = "vist";
+  EXPECT_THAT(message([&] { (void)csv(rows, columns); }), HasSubstr("visit"));
+  columns = {};
+  columns.pair = "other";
+  EXPECT_THAT(clusters(csv(rows, columns)), ElementsAre("a", "a")) << "the first text of a pair";
+  columns.cluster = "none";
+  EXPECT_THAT(clusters(csv(rows, columns)), ElementsAre("", ""));
+  columns = {};
+  columns.label.clear();
+  columns.cluster = "visit";
+  EXPECT_THAT(clusters(jsonl("{\"text\": \"a\", \"visit\": 7}\n", columns)), ElementsAre("7"));
 }
 
 TEST(UserData, InfersLabelsInSortedOrder) {

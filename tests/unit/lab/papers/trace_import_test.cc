@@ -29,6 +29,16 @@ class Import : public testing::Test {
   Scratch scratch_;
 };
 
+// Equal logits at every exit are an equal text, which counts once.
+TEST_F(Import, RowsAreKnownByTheirLogits) {
+  const auto path = scratch_.path() / "twice.npy";
+  write_npy(path, {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 5}, {3, 2, 2});
+  const std::vector<uint64_t> hashes = import_trace({.logits = path}).row_hash;
+  ASSERT_EQ(hashes.size(), 3U);
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_NE(hashes[0], hashes[2]);
+}
+
 TEST_F(Import, AnArrayBecomesATrace) {
   const auto logits = save("logits.npy", {4, 3, 2});
   const ExitTrace trace = import_trace({.logits = logits, .gold = save_gold({0, 1, 1, NAN})});
