@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := help
-.PHONY: help build install test check demo bench fuzz parity format wheel npm site
+.PHONY: help build install test check demo bench fuzz parity format wheel npm site release
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -63,6 +63,9 @@ npm:  ## build the npm package for this platform into build/wheel/dist
 site:  ## make the pages into build/site, to be read in a browser, with a search
 	@scripts/setup
 	@scripts/site build/site
+
+release:  ## make the packages of this commit in dist/
+	@JOBS=$(JOBS) scripts/release
 
 format:  ## run clang-format on every tracked source
 	@scripts/setup format
