@@ -16,7 +16,7 @@ HTML = re.compile(r'<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)="([^"]+)"')
 HEADING = re.compile(r'^(#{1,6})\s+(.*?)\s*#*\s*$')
 FENCE = re.compile(r'^\s*(```|~~~)')
 CODE = re.compile(r'`([^`\n]+)`')
-SKIPPED = {'build', 'node_modules', '.git', 'carry'}
+SKIPPED = {'build', 'dist', 'node_modules', '.git', 'carry'}
 # How prose names a source: a path with a folder and an extension; LAYER.txt and fuzz_NAME.cc are placeholders.
 SOURCE = re.compile(r'[\w+.-]+(?:/[\w+.-]+)+\.(?:cc|h|cu|py|json|md|sh|yaml|txt)')
 MOST_WORDS = 39_500  # of all pages of docs together
