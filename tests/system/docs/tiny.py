@@ -3,10 +3,13 @@
 GLUE and ELUE, tiny models under the names of the real ones, and the built command where the scripts look for it."""
 import pathlib
 import shutil
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'scripts/golden'))
+import tiny_models as models
 
 GOOD = ('a great film', 'the plot was fine', 'I love it', 'good and new', 'a delight', 'never dull')
 BAD = ('a dull film', 'the plot was bad', 'the worst meal', 'boring and old', 'not good', 'so so')
-BACKBONES = ('bert-base-uncased', 'roberta-base', 'albert-base-v2', 'albert-large-v2', 'fnlp/elasticbert-base')
 
 
 def _table(path, header, rows):
@@ -84,8 +87,14 @@ def make(folder, exeunt, tests):
     """Fills `folder`: data, models, and build/release/bin/exeunt."""
     folder, exeunt, tests = pathlib.Path(folder), pathlib.Path(exeunt).resolve(), pathlib.Path(tests)
     write_data(folder)
-    for name in BACKBONES:
-        shutil.copytree(tests / 'checkpoints/bert-backbone', folder / name)
+    shutil.copytree(tests / 'checkpoints/bert-backbone', folder / 'bert-base-uncased')
+    models.write_roberta(folder / 'roberta-base')
+    models.write_albert(folder / 'albert-base-v2')
+    models.write_albert(folder / 'albert-large-v2', **models.ELBERT)
+    models.write_elasticbert(folder / 'fnlp/elasticbert-base')
+    models.write_pabee(folder / 'originals/pabee')  # fine-tuned, in the originals' files
+    models.write_elbert(folder / 'originals/elbert/RTE')
+    models.write_elbert(folder / 'originals/logits/RTE', thres_name='logits', exit_thres=0.3)
     shutil.copytree(tests / 'checkpoints/bert-deebert', folder / 'models/sst2')
     (folder / 'build/release').mkdir(parents=True)
     (folder / 'build/release/bin').symlink_to(exeunt.parent)
