@@ -35,16 +35,37 @@ ReadPath file_of(const std::string& model) {
   return fs::is_directory(model, ignored) ? ReadPath::in(model, "policy.json") : ReadPath(model);
 }
 
+PolicyEntry uncertified(const Checkpoint& model, const PolicySpec& policy, const std::string& precision) {
+  const ExitSites sites = exit_sites(model.exits());
+  PolicyEntry entry{.engine = engine_name(choose_kernels()), .numerics = kNumerics, .precision = precision};
+  entry.exits = policy.exits.empty() ? sites.layers : policy.exits;
+  entry.decision_temperature.assign(sites.layers.size(), 1.0F);
+  entry.score_temperature = entry.decision_temperature;
+  entry.policy = policy;
+  entry.policy.exits.clear();
+  entry.precision_map = precision_map_of(model, entry.engine, precision);
+  return entry;
+}
+
+// policy.json, or what the model's own files ask for: the rule in an original's config.json.
+PolicyFile policies_of(const std::string& name) {
+  if (!path_exists(name)) throw Error(Code::bad_file, fmt::format("{}: no such folder or file", name));
+  const ReadPath path = file_of(name);
+  if (path_exists(path.path())) return read_policy_file(path);
+  if (path_exists(fs::path(name) / "config.json")) {
+    const Checkpoint model = Checkpoint::open(name);
+    if (const auto& native = model.native_policy()) {
+      PolicyFile file{claimed_sha256(model), std::string(name_of(resolve(model, {}).precision))};
+      file.put(uncertified(model, parse_policy(*native), file.default_precision));
+      return file;
+    }
+  }
+  throw Error(Code::bad_file, fmt::format("{}: no policy yet: the model runs at full depth", path.string()),
+              "certify one with 'exeunt calibrate', or choose one with 'exeunt policy set'");
+}
+
 void show(const Common& common, const PolicyFlags& flags) {
-  const ReadPath path = file_of(flags.model);
-  if (!path_exists(flags.model)) {
-    throw Error(Code::bad_file, fmt::format("{}: no such folder or file", flags.model));
-  }
-  if (!path_exists(path.path())) {
-    throw Error(Code::bad_file, fmt::format("{}: no policy yet: the model runs at full depth", path.string()),
-                "certify one with 'exeunt calibrate', or choose one with 'exeunt policy set'");
-  }
-  const PolicyFile file = read_policy_file(path);
+  const PolicyFile file = policies_of(flags.model);
   if (common.json) {
     fmt::print("{}", policy_file_text(file));
     return;
@@ -112,14 +133,7 @@ void set(const Common& common, const PolicyFlags& flags) {
   (void)bind(policy, sites);  // throws if it does not fit
   if (const std::string why = never_early(policy, sites.layers.size()); !why.empty()) notice(common, why);
 
-  PolicyEntry entry{.engine = engine, .numerics = kNumerics, .precision = precision};
-  entry.exits = policy.exits.empty() ? sites.layers : policy.exits;
-  entry.decision_temperature.assign(sites.layers.size(), 1.0F);
-  entry.score_temperature = entry.decision_temperature;
-  entry.policy = policy;
-  entry.policy.exits.clear();
-  entry.precision_map = precision_map_of(model, engine, precision);
-  file.put(std::move(entry));
+  file.put(uncertified(model, policy, precision));
   lock.write(file);
   refresh_card(model);
   const std::string text = str(policy);

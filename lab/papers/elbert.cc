@@ -156,6 +156,7 @@ namespace {
 
 // Fields that ELBERT's own code reads in no path of training or evaluation.
 constexpr const char* kDead[] = {"kd_enable", "exit_weight_lst", "thres_lst"};
+constexpr const char* kOther[] = {"use_dml", "use_label_smooth"};  // other losses than the paper's
 
 bool is_on(const Json& config, const char* name) {
   const auto found = config.find(name);
@@ -194,6 +195,9 @@ ElbertTraining elbert_training(const Json& config, const std::string& where) {
   }
   for (const char* name : kDead) {
     if (is_on(config, name)) out.notices.push_back(fmt::format("{}: {} is not followed, as in ELBERT", where, name));
+  }
+  for (const char* name : kOther) {
+    if (is_on(config, name)) out.notices.push_back(fmt::format("{}: {} is not followed", where, name));
   }
   return out;
 }

@@ -14,6 +14,7 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/papers/npy.h"
+#include "lab/papers/policy_flags.h"
 
 namespace exeunt {
 namespace {
@@ -100,9 +101,9 @@ std::string elastic_setting(const ViewRun& run) {
   refuse(View::elasticbert, run, "entropy with one threshold, and patience");
 }
 
-float elbert_threshold(const ViewRun& run) {
-  if (run.policy.rule == rule_of<WindowRule> || is_rule(run, rule_of<NentropyRule>)) return run.policy.params[0];
-  refuse(View::elbert, run, "window and nentropy");
+double elbert_threshold(const ViewRun& run) {
+  if (const auto rule = elbert_rule_of(run.policy)) return rule->exit_thres;
+  refuse(View::elbert, run, "window, nentropy, and confidence or minprob, which are its logits");
 }
 
 std::map<int, int64_t> counter_of(const ViewRun& run) {

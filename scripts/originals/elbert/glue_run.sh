@@ -24,13 +24,19 @@ if [ "${1:-0}" = 1 ]; then
   "$EXEUNT" policy set "$RUN" exit_thres=0.4 cnt_thres=8 -q > /dev/null  # as the original does behind its training
 fi
 # The model's own rule, which 'exeunt policy set RUN exit_thres=0.4' changes (the original's change_config.py).
-OWN=$("$EXEUNT" policy show "$RUN" -q | sed -n '/(default)/,/^$/s/^policy  *//p' | head -1 || true)
+OWN=$("$EXEUNT" policy show "$RUN" -q 2> /dev/null | sed -n '/(default)/,/^$/s/^policy  *//p' | head -1 || true)
+if [ -z "$OWN" ]; then
+  OWN=window:0.4,8,bias_1
+  echo "$RUN has no exit rule of its own: it runs $OWN" >&2
+fi
+THRESHOLDS='0.9|0.8|0.7|0.6|0.5|0.4|0.3|0.2|0.1'
 case $TEST_MODE in
-  one) POLICY=${OWN:-window:0.4,8,bias_1} ;;
+  one) POLICY=$OWN ;;
   all)
-    case $OWN in  # its window, over all thresholds
-      window:*) POLICY="window:0.9|0.8|0.7|0.6|0.5|0.4|0.3|0.2|0.1,${OWN#window:*,}" ;;
-      *) POLICY='window:0.9|0.8|0.7|0.6|0.5|0.4|0.3|0.2|0.1,8,bias_1' ;;
+    case $OWN in  # its rule, over all thresholds
+      window:*) POLICY="window:$THRESHOLDS,${OWN#window:*,}" ;;
+      confidence:*) POLICY='confidence:0.1|0.2|0.3|0.4|0.5|0.6|0.7|0.8|0.9' ;;  # logits: 1 minus ELBERT's
+      *) POLICY="${OWN%%:*}:$THRESHOLDS" ;;
     esac ;;
   *) echo "TEST_MODE: got '$TEST_MODE', want one or all" >&2; exit 2 ;;
 esac

@@ -46,10 +46,10 @@ def script(name, *arguments, status=0, **variables):
     return done.stdout + done.stderr if status else done.stdout
 
 
-def command(*words):
+def command(*words, both=False):
     done = subprocess.run([EXEUNT, *words], cwd=SCRATCH, capture_output=True, text=True, timeout=600)
     expect(done.returncode == 0, f'{words}: status {done.returncode}\n{done.stdout}{done.stderr}')
-    return done.stdout
+    return done.stdout + done.stderr if both else done.stdout
 
 
 def has(name, printed, *wanted):
@@ -175,6 +175,23 @@ def elbert():
     rows = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()[1:]
     expect([row.split(',')[1] for row in rows] == [f'0.{i}0' for i in range(9, 0, -1)], f'eval_results.txt: {rows}')
     has('glue_run', script('elbert/glue_run.sh', '0', '0', TEST_MODE='some', status=2), "got 'some', want one or all")
+    # Folders of the original: every verb and the script run the rule of config.json, and the script's table has its threshold.
+    for name, policy, threshold in (('elbert', 'window:0.1,8,bias_1', '0.10'), ('logits', 'confidence:0.7', '0.30')):
+        run, told = f'originals/{name}/RTE', f'notice: policy {policy}, as the model\'s files ask for'
+        has(name, command('policy', 'show', run), policy)
+        has(name, command('eval', run, '--task', 'RTE', '--data', 'glue_data', both=True), told, policy)
+        has(name, command('predict', run, '--task', 'RTE', '--data', 'glue_data', '--split', 'dev', both=True), told)
+        for source in (run, f'converted/{name}/RTE'):
+            if source != run:
+                command('convert', run, '--out', source)
+                has(name, command('policy', 'show', source), policy)
+            script('elbert/glue_run.sh', '0', '0', OUT_DIR=str(pathlib.Path(source).parent))
+            one = (SCRATCH / source / 'eval_results.txt').read_text().splitlines()
+            expect(len(one) == 2 and one[1].startswith(f'0,{threshold},'), f'{source}: eval_results.txt: {one}')
+        script('elbert/glue_run.sh', '0', '0', OUT_DIR=f'originals/{name}', TEST_MODE='all')
+        rows = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()[1:]
+        want = [f'0.{i}0' for i in range(9, 0, -1)]
+        expect([row.split(',')[1] for row in rows] == want, f'{run}: eval_results.txt: {rows}')
 
 
 def main():

@@ -51,6 +51,9 @@ TEST(ElbertConfig, NamesWhatItDoesNotFollow) {
   const auto notices = elbert_training(config({{"kd_enable", true}, {"use_out_pooler", false}, {"fc_size1", 5}}), "c");
   EXPECT_THAT(notices.notices, Contains(HasSubstr("fc_size1 5 is not followed")));
   EXPECT_THAT(notices.notices, Contains(HasSubstr("kd_enable is not followed")));
+  const auto losses = elbert_training(config({{"use_dml", true}, {"use_label_smooth", true}}), "c").notices;
+  EXPECT_THAT(losses,
+              testing::UnorderedElementsAre("c: use_dml is not followed", "c: use_label_smooth is not followed"));
   EXPECT_THAT(elbert_training(config(Json::object()), "c").notices, IsEmpty());
   EXPECT_THAT(elbert_training({{"model_type", "albert"}}, "c").set, IsEmpty());
   EXPECT_THAT(error_of([] {

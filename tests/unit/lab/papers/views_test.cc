@@ -99,6 +99,17 @@ TEST(Views, ElbertPrintsItsCost) {
             "f1 = 0.9072\n");
 }
 
+// "logits": the smaller of two probabilities is below the threshold, which is a confidence here.
+TEST(Views, ElbertsLogitsGoByItsOwnThreshold) {
+  for (const char* policy : {"confidence:0.7", "minprob:0.3"}) {
+    const ViewRun run = mrpc(policy);
+    EXPECT_THAT(view_lines(View::elbert, run), HasSubstr("Computation cost: "));
+    const Scratch scratch;
+    write_view_files(View::elbert, scratch.path(), std::vector{run});
+    EXPECT_THAT(read_text(scratch.path() / "eval_results.txt"), HasSubstr("\n0,0.30,"));
+  }
+}
+
 TEST(Views, MnlisKeysCarryTheTaskInNewerTransformers) {
   ViewRun run = mrpc("patience:6");
   run.task = "MNLI-mm";
@@ -130,7 +141,7 @@ TEST(Views, PoliciesTheOriginalLacksAreRefused) {
   EXPECT_THAT(refused(View::deebert, "patience:3"), HasSubstr("view deebert"));
   EXPECT_THAT(refused(View::romebert, "vote:3"), HasSubstr("view romebert"));
   EXPECT_THAT(refused(View::elasticbert, "margin:0.3"), HasSubstr("view elasticbert"));
-  EXPECT_THAT(refused(View::elbert, "entropy:0.3"), HasSubstr("window and nentropy"));
+  EXPECT_THAT(refused(View::elbert, "entropy:0.3"), HasSubstr("window, nentropy, and confidence or minprob"));
   EXPECT_THAT(refused(View::deebert, "entropy:0,0,0,0,0,0,0,0,0,0,0,0"), HasSubstr("one threshold"));
   ViewRun bare = mrpc("full");
   bare.score.metrics.clear();
