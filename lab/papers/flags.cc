@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
+#include "exeunt/data/task.h"
 
 namespace exeunt {
 namespace {
@@ -86,6 +88,38 @@ std::string given(const std::vector<std::string>& words, std::initializer_list<s
   return {};
 }
 
+// Takes a flag, under the name with dashes, and its value out of the words; empty if it is not there.
+std::string take(std::vector<std::string>& words, std::string_view name) {
+  const auto found = std::find_if(words.begin(), words.end(), [&](std::string word) { return dashed(word) == name; });
+  if (found == words.end()) return {};
+  const size_t end = found->find('=');
+  const bool apart = end == std::string::npos && found + 1 != words.end();
+  std::string value = apart ? found[1] : end == std::string::npos ? std::string() : found->substr(end + 1);
+  words.erase(found, found + (apart ? 2 : 1));
+  return value;
+}
+
+// Gives a flag that has one another value.
+void replace_value(std::vector<std::string>& words, std::string_view name, const std::string& value) {
+  const auto found = std::find_if(words.begin(), words.end(), [&](std::string word) { return dashed(word) == name; });
+  const size_t end = found->find('=');
+  if (end == std::string::npos) {
+    found[1] = value;
+  } else {
+    found->replace(end + 1, std::string::npos, value);
+  }
+}
+
+// ELUE's programs called its tasks as GLUE's are called; the folder of the data tells which are meant.
+void name_elue_task(std::vector<std::string>& words, Arguments& out) {
+  const std::string task = given(words, {"--task-name"}), data = given(words, {"--data-dir"});
+  const size_t elue = lower(data).rfind("elue"), glue = lower(data).rfind("glue");
+  if (elue == std::string::npos || (glue != std::string::npos && glue > elue)) return;
+  if (find_task_or_null("elue/" + task) == nullptr) return;
+  replace_value(words, "--task-name", "elue/" + task);
+  out.notices.push_back(fmt::format("{} in {} is ELUE's: --task elue/{}", task, data, task));
+}
+
 // The originals evaluated whenever they logged.
 void evaluate_when_logging(std::vector<std::string>& words, Arguments& out) {
   const auto found = std::find_if(words.begin(), words.end(),
@@ -119,28 +153,54 @@ void evaluate_output_folder(std::vector<std::string>& words, Arguments& out) {
   });
   const std::string model = given(words, {"--model-name-or-path"}), trained = given(words, {"--output-dir"});
   if (!original || model.empty() || trained.empty() || model == trained) return;
-  for (size_t i = 0; i < words.size(); ++i) {
-    std::string word = words[i];
-    if (dashed(word) != "--model-name-or-path") continue;
-    const bool joined_by_sign = word.find('=') != std::string::npos;
-    words[joined_by_sign ? i : i + 1] = joined_by_sign ? "--model-name-or-path=" + trained : trained;
-    break;
-  }
+  replace_value(words, "--model-name-or-path", trained);
   out.notices.push_back(fmt::format("{} is evaluated: the trained model lies in --output_dir", trained));
+}
+
+// Their programs ran in fp32, and kept the arrays for plots apart by the model's path.
+void evaluate_as_originals(const std::string& verb, std::vector<std::string>& words, Arguments& out) {
+  const std::string model = given(words, {"--model-name-or-path"});
+  if (model.empty()) return;
+  if (given(words, {"--precision"}).empty()) {
+    words.emplace_back("--precision=fp32");
+    out.notices.emplace_back("evaluated in fp32, as by the original: --precision=fp32");
+  }
+  if (verb != "sweep" || given(words, {"--plot-data-dir"}).empty()) return;
+  const std::filesystem::path plots = given(words, {"--plot-data-dir"});
+  const std::string folder = (plots / std::filesystem::path(model).relative_path()).lexically_normal().string();
+  replace_value(words, "--plot-data-dir", folder);
+  out.notices.push_back(fmt::format("the arrays go to {}, by the model's path", folder));
+}
+
+// Settings in the originals' flags, or their output, are a sweep's, of one setting or of several.
+void sweep_settings(std::string& verb, std::vector<std::string>& words, Arguments& out) {
+  for (const char* flag : {"--view", "--patience", "--early-exit-entropy", "--lte-th"}) {
+    if (verb != "eval" || given(words, {flag}).empty()) continue;
+    verb = "sweep";
+    *std::find(words.begin(), words.end(), "eval") = verb;
+    out.notices.push_back(fmt::format("eval with {} is 'exeunt sweep'", flag));
+  }
+}
+
+// What the originals' programs took and did not use.
+void leave_out_unused(std::vector<std::string>& words, Arguments& out) {
+  if (given(words, {"--max-steps"}) == "-1") {
+    (void)take(words, "--max-steps");
+    out.notices.emplace_back("--max_steps -1 is not needed: left out it means the same");
+  }
+  const std::string loss = given(words, {"--kd-loss-type"});
+  if (loss.empty() || loss == "group") return;
+  for (const char* flag : {"--beta", "--irange"}) {
+    if (!take(words, flag).empty())
+      out.notices.push_back(fmt::format("{} is not needed: --kd_loss_type {} has none", flag, loss));
+  }
 }
 
 // ELBERT's change_config.py: --key K --value V is K=V of `policy set`.
 void join_key_and_value(std::vector<std::string>& words, Arguments& out) {
-  const auto take = [&](const std::string& flag) {
-    const auto found = std::find(words.begin(), words.end(), flag);
-    if (found == words.end() || found + 1 == words.end()) return std::string{};
-    const std::string value = found[1];
-    words.erase(found, found + 2);
-    return value;
-  };
   if (given(words, {"--key"}).empty() || given(words, {"--value"}).empty()) return;
-  const std::string key = take("--key");
-  words.push_back(key + "=" + take("--value"));
+  const std::string key = take(words, "--key");
+  words.push_back(key + "=" + take(words, "--value"));
   out.notices.push_back(fmt::format("--key and --value are old names; use {}", words.back()));
 }
 
@@ -191,11 +251,14 @@ Arguments with_current_names(std::vector<std::string> words) {
   Arguments out;
   const auto found =
       std::find_if(words.begin(), words.end(), [](const std::string& word) { return !word.starts_with('-'); });
-  const std::string verb = found == words.end() ? "" : *found;
+  std::string verb = found == words.end() ? "" : *found;
   if (verb == "policy") join_key_and_value(words, out);
   std::vector<Table> tables{kMeasuring};
+  sweep_settings(verb, words, out);
   if (verb == "eval" || verb == "sweep") {
+    name_elue_task(words, out);
     evaluate_output_folder(words, out);
+    evaluate_as_originals(verb, words, out);
     tables.insert(tables.begin(), kEvaluation);
   }
   if (verb == "eval") tables.insert(tables.begin(), kEval);
@@ -207,6 +270,10 @@ Arguments with_current_training_names(std::vector<std::string> words) {
   Arguments out;
   evaluate_when_logging(words, out);
   keep_all_checkpoints(words, out);
+  name_elue_task(words, out);
+  leave_out_unused(words, out);
+  if (!given(words, {"--model-name-or-path"}).empty() && given(words, {"--precision"}).empty())
+    out.notices.emplace_back("where a GPU has bf16, it is trained in; --precision fp32 is the original's");
   const std::array<Table, 1> tables{kTraining};
   translate(std::move(words), tables, out);
   return out;
