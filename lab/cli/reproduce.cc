@@ -3,9 +3,11 @@
 // beside ours; or beside scores that a file holds.
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -18,6 +20,7 @@
 #include "exeunt/data/task.h"
 #include "exeunt/eval/policy_times.h"
 #include "exeunt/eval/scores.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/cli/verbs.h"
 #include "lab/papers/reproduction.h"
@@ -56,19 +59,37 @@ const Task& task_for(const Paper& paper, const std::string& name) {
   return task;
 }
 
-// A finished run in `out` is measured again instead of trained, if it is one of this paper and task.
-bool is_trained(const fs::path& out, const Paper& paper, const Task& task) {
+// A finished run in `out` is measured again instead of trained, if it is the one that is asked for.
+bool is_trained(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
+  const fs::path out = flags.out;
   if (!path_exists(out / "all_results.json") || !path_exists(out / "recipe.json")) return false;
   const Json recipe = read_json(ReadPath::in(out, "recipe.json"));
   const std::string where = (out / "recipe.json").string();
   JsonObject object(recipe, where);
-  JsonObject run(object.get("run"), where + ": run");
-  const std::string name = object.string("name"), on = run.string("task");
-  if (name == paper.recipe && on == task.name) return true;
-  throw Error(
-      Code::usage,
-      fmt::format("{}: holds a run of recipe {} on {}, want {} on {}", out.string(), name, on, paper.recipe, task.name),
-      "name another folder with --out, or add --overwrite");
+  JsonObject run(object.get("run"), where + ": run"), provenance(object.get("provenance"), where + ": provenance");
+  const std::string name = object.string("name"), on = run.string("task"), base = provenance.string("base");
+  const int64_t seed = run.integer("seed", 0, INT64_MAX);
+  const auto refuse = [&](const std::string& holds, const std::string& want) {
+    throw Error(Code::usage, fmt::format("{}: holds a run of {}, want {}", out.string(), holds, want),
+                "name another folder with --out, or add --overwrite");
+  };
+  if (name != paper.recipe || on != task.name)
+    refuse(fmt::format("recipe {} on {}", name, on), fmt::format("{} on {}", paper.recipe, task.name));
+  if (flags.seed && *flags.seed != seed) refuse(fmt::format("seed {}", seed), fmt::format("{}", *flags.seed));
+  if (flags.layers > 0) {
+    const int layers = Checkpoint::open(out.string()).spec().layers;
+    if (layers != flags.layers) refuse(fmt::format("{} layers", layers), fmt::format("{}", flags.layers));
+  } else if (!flags.model.empty() && weights_sha256(Checkpoint::open(flags.model)) != base) {
+    refuse("another model", flags.model);  // a truncated one has a hash of its own
+  }
+  notice(common, fmt::format("{}: already trained with seed {}; measured again (--overwrite trains it anew){}",
+                             out.string(), seed, flags.train_flags.empty() ? "" : "; the flags after -- are not used"));
+  return true;
+}
+
+bool names(const std::vector<std::string>& words, const std::string& flag) {
+  return std::any_of(words.begin(), words.end(),
+                     [&](const std::string& word) { return word == flag || word.starts_with(flag + "="); });
 }
 
 void train(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
@@ -85,6 +106,9 @@ void train(const Common& common, const ReproduceFlags& flags, const Paper& paper
                                  "--out",
                                  flags.out,
                                  "--as-written"};  // the paper's numbers, whatever the backbone
+  for (const auto& [flag, value] :
+       {std::pair{"--precision", "fp32"}, std::pair{"--max-length", "128"}, std::pair{"--window", "0"}})
+    if (!names(flags.train_flags, flag)) words.push_back(fmt::format("{}={}", flag, value));
   if (flags.layers > 0) words.insert(words.end(), {"--layers", fmt::format("{}", flags.layers)});
   if (flags.seed) words.insert(words.end(), {"--seed", fmt::format("{}", *flags.seed)});
   if (common.quiet) words.emplace_back("-q");
@@ -118,6 +142,31 @@ std::vector<PolicySpec> settings_of(const Paper& paper, const ExitTrace& trace) 
   return out;
 }
 
+// Whether a policy gives every text the same answer.
+bool one_answer(const ExitTrace& trace, const PolicySpec& policy) {
+  const Departures departures = replay(trace, policy, trace.info.last_head);
+  const auto answer = [&](size_t row) { return answer_text(trace.info, trace.at(row, departures.exit[row])); };
+  for (size_t row = 1; row < trace.rows; ++row)
+    if (answer(row) != answer(0)) return false;
+  return true;
+}
+
+// What the run and its rows have that is not the paper's.
+void note_differences(const ReproduceFlags& flags, const Paper& paper, const Task& task, OurScores& reached) {
+  reached.settings = other_settings(paper, read_json(ReadPath::in(flags.out, "recipe.json")));
+  if (flags.engine.precision != "fp32")
+    reached.settings.push_back(fmt::format("evaluated in {}, not fp32", flags.engine.precision));
+  const SplitFile* train = find_task(task.name == "MNLI-mm" ? "MNLI" : task.name).find(Split::train);
+  const Json rows = json_in(flags.out, "run.json", {"rows"});
+  if (train != nullptr && rows.is_number_integer()) {
+    reached.train_rows = rows.get<int64_t>();
+    reached.all_train_rows = train->rows;
+    reached.other_data = reached.train_rows > train->rows + train->slack;
+  }
+  const SplitFile* dev = task.find(Split::dev);
+  if (dev != nullptr && std::abs(reached.rows - dev->rows) > dev->slack) reached.other_data = true;
+}
+
 OurScores reached_on(const Common& common, const ReproduceFlags& flags, const Paper& paper, const Task& task) {
   MeasureOptions run = flags.engine;
   run.model = flags.out;
@@ -129,14 +178,18 @@ OurScores reached_on(const Common& common, const ReproduceFlags& flags, const Pa
   reached.recipe = paper.recipe;
   reached.caveat = paper.caveat;
   reached.rows = static_cast<int64_t>(measured.trace.rows);
-  for (ExitScore& exit : scorer.each_exit()) reached.exits.push_back({exit.layer, std::move(exit.metrics)});
+  note_differences(flags, paper, task, reached);
+  for (ExitScore& exit : scorer.each_exit()) {
+    const bool constant = one_answer(measured.trace, parse_policy(fmt::format("layer:{}", exit.layer)));
+    reached.exits.push_back({exit.layer, std::move(exit.metrics), constant});
+  }
   const std::vector<PolicySpec> settings = settings_of(paper, measured.trace);
   const PolicyTimes times =
       time_policies(run, *measured.model, settings, {.seconds = 0, .texts = kTimedTexts}, observer(common));
   for (size_t i = 0; i < settings.size(); ++i) {
     PolicyScore score = scorer.score(settings[i]);
-    reached.points.push_back(
-        {score.policy, score.cost.speedup_ratio, std::move(score.metrics), times.rows[i].clock_speedup});
+    reached.points.push_back({score.policy, score.cost.speedup_ratio, std::move(score.metrics),
+                              times.rows[i].clock_speedup, one_answer(measured.trace, settings[i])});
   }
   return reached;
 }
@@ -177,7 +230,7 @@ void explain_columns(bool clocked) {
       "standard\n"
       "errors of a score on that many rows. verdict: ours is within it, above or below; in brackets what else "
       "differs,\n"
-      "so that it is no verdict on the method\n");
+      "so that it is no verdict on the method, and near means within it\n");
 }
 
 // "recipe deebert on gte-small, 3 seeds, 277 rows of dev"
@@ -219,6 +272,7 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
     if (flags.from.empty()) {
       out["model"] = flags.model;
       out["out"] = flags.out;
+      out["run"] = trained_json(all.front());
     } else {
       out["from"] = flags.from;
       out["stored"] = OrderedJson::array();
@@ -235,10 +289,11 @@ void show(const Common& common, const ReproduceFlags& flags, const Paper& paper,
     }
     return print_json(out);
   }
-  bool clocked = false;
+  bool clocked = false, first = true;
   for (size_t i = 0; i < all.size(); ++i) {
     const std::vector<Comparison> rows = compare(paper, all[i]);
-    fmt::print("{}{} on {}: {}\n\n", i == 0 ? "" : "\n", paper.name, all[i].task,
+    if (rows.empty()) continue;  // RomeBERT's figures are of one of MNLI's sets
+    fmt::print("{}{} on {}: {}\n\n", std::exchange(first, false) ? "" : "\n", paper.name, all[i].task,
                all[i].exits.empty() ? "nothing of ours" : trained_text(all[i]));
     print_comparisons(rows);
     clocked = clocked || any_clock(rows);
@@ -266,13 +321,10 @@ void run_reproduce(const Common& common, ReproduceFlags flags) {
   if (!flags.from.empty())
     return show(common, flags, paper, reached_in(scores_of(flags.from), flags.from, paper, std::string(task.name)));
   if (flags.data.empty()) throw Error(Code::usage, "--data is required", "name the folder that holds the task folders");
-  if (flags.model.empty()) flags.model = paper.model;
   if (flags.out.empty()) flags.out = fmt::format("reproduce/{}-{}", paper.name, plain_name(task.name));
-  if (!flags.overwrite && is_trained(flags.out, paper, task)) {
-    notice(common, fmt::format("{}: already trained; measured again (--overwrite trains it anew)", flags.out));
-  } else {
-    train(common, flags, paper, task);
-  }
+  const bool trained = !flags.overwrite && is_trained(common, flags, paper, task);
+  if (flags.model.empty()) flags.model = paper.model;
+  if (!trained) train(common, flags, paper, task);
   std::vector<OurScores> all{reached_on(common, flags, paper, task)};
   if (task.name == "MNLI") {
     const Task& mismatched = find_task("MNLI-mm");

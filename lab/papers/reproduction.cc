@@ -14,6 +14,7 @@
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/data/task.h"
+#include "exeunt/recipes/recipe.h"
 #include "lab/built_in.h"
 
 namespace exeunt {
@@ -112,6 +113,7 @@ void take_exit(const OurScores& reached, int layer, Comparison& row) {
   for (const OurScores::Exit& exit : reached.exits) {
     if (exit.layer != layer) continue;
     row.speedup = static_cast<double>(depth) / layer;
+    row.constant = exit.constant;
     return take_score(exit.metrics, row);
   }
   row.reason = fmt::format("ours has no exit {}", layer);
@@ -121,6 +123,7 @@ void take_point(const OurScores::Point& point, Comparison& row) {
   row.setting = point.policy;
   row.speedup = point.speedup;
   row.clock = point.clock;
+  row.constant = point.constant;
   take_score(point.metrics, row);
 }
 
@@ -169,6 +172,8 @@ std::string differences(const OurScores& reached, const Comparison& row) {
   if (!reached.settings.empty()) found.emplace_back("other settings");
   if (static_cast<double>(reached.train_rows) < kMostRows * static_cast<double>(reached.all_train_rows))
     found.emplace_back("ours was trained on fewer rows");
+  if (reached.other_data) found.emplace_back("other data");
+  if (row.constant) found.emplace_back("ours gives all texts one answer");
   if (figure.speedup && row.speedup && apart_in_speed(*row.speedup, *figure.speedup) > kSameSpeed)
     found.emplace_back("another speed");
   if (figure.split != reached.split) found.push_back(fmt::format("theirs is on {}", figure.split));
@@ -193,6 +198,26 @@ bool is_main(const Paper& paper, const OurScores& reached, const PublishedFigure
   if (figure.backbone == paper.backbone) return true;
   const int kept = layers_kept(figure.backbone);
   return kept > 0 && figure.backbone == fmt::format("{}-{}l", paper.backbone, kept) && has_exit(reached, kept);
+}
+
+std::string text_of(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number()) return fmt::format("{}", value.get<double>());
+  return value.is_null() ? "none" : value.dump();
+}
+
+// Both hold the same fields; one of the paper's may have a value for each case.
+void compare_fields(const std::string& name, const Json& paper, const Json& own, std::vector<std::string>& out) {
+  const bool cases = paper.is_object() && paper.contains("default");
+  if (paper == own || (cases && std::find(paper.begin(), paper.end(), own) != paper.end())) return;
+  if (paper.is_object() && own.is_object() && !cases) {
+    for (const auto& [key, value] : own.items()) compare_fields(key, paper.value(key, Json()), value, out);
+  } else if (paper.is_array() && own.is_array() && paper.size() == own.size()) {
+    for (size_t i = 0; i < own.size(); ++i) compare_fields(name, paper[i], own[i], out);
+  } else {
+    std::string text = fmt::format("{} {}, not {}", name, text_of(own), text_of(cases ? paper.at("default") : paper));
+    if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
+  }
 }
 
 constexpr std::string_view kElue = "elue/";  // before the names of tasks with ELUE's own data
@@ -340,12 +365,29 @@ std::string backbone_name(const ModelSpec& spec) {
     std::string_view name;
   };
   constexpr std::array<Size, 2> kSizes{{{12, 768, "base"}, {24, 1024, "large"}}};
+  const std::string shape = fmt::format("{} {}x{}", name_of(spec.family), spec.layers, spec.hidden);
   for (const Size& size : kSizes) {
     if (spec.hidden != size.hidden || spec.layers > size.layers) continue;
+    if (spec.inner != 4 * spec.hidden) return fmt::format("{}, feed-forward {}", shape, spec.inner);
+    if (spec.heads != spec.hidden / 64) return fmt::format("{}, {} heads", shape, spec.heads);
     const std::string name = fmt::format("{}-{}", name_of(spec.family), size.name);
     return spec.layers == size.layers ? name : fmt::format("{}-{}l", name, spec.layers);
   }
-  return fmt::format("{} {}x{}", name_of(spec.family), spec.layers, spec.hidden);
+  return shape;
+}
+
+std::vector<std::string> other_settings(const Paper& paper, const Json& recipe) {
+  Json own = recipe, wanted = Json(recipe_json(find_recipe(std::string(paper.recipe))));
+  const Json run = own.value("run", Json::object());
+  for (const char* field : {"run", "provenance", "policy", "seed"}) own.erase(field);
+  std::vector<std::string> out;
+  compare_fields("", wanted, own, out);
+  const Json papers{{"precision", "fp32"}, {"max_length", 128}, {"accumulation", 1},   {"world", 1},
+                    {"max_steps", 0},      {"window", 0},       {"adam_epsilon", 1e-8}};
+  for (const auto& [name, value] : papers.items()) compare_fields(name, value, run.value(name, value), out);
+  if (const double steps = run.value("warmup_steps", -1.0); steps >= 0)
+    out.push_back(fmt::format("{} warm-up steps, not a share", steps));
+  return out;
 }
 
 std::string_view name_of(Verdict verdict) noexcept {
@@ -378,8 +420,9 @@ std::vector<Comparison> compare(const Paper& paper, const OurScores& reached) {
 
 std::string verdict_text(const Comparison& comparison) {
   if (!comparison.ours) return comparison.reason;
-  const std::string_view side = name_of(side_of(comparison));
-  return comparison.reason.empty() ? std::string(side) : fmt::format("{} ({})", side, comparison.reason);
+  const Verdict side = side_of(comparison);
+  if (comparison.reason.empty()) return std::string(name_of(side));
+  return fmt::format("{} ({})", side == Verdict::within ? "near" : name_of(side), comparison.reason);
 }
 
 OrderedJson comparison_json(const Comparison& comparison) {

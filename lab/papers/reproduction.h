@@ -48,7 +48,8 @@ struct Paper {
 // Tasks for which the paper's method has a figure; for MNLI both of its dev sets count as one.
 [[nodiscard]] std::vector<std::string> tasks_of(const Paper& paper);
 
-// "bert-base", "elasticbert-base-6l"; "bert 12x384" for a shape no paper used. By shape alone: weights have no name.
+// "bert-base", "elasticbert-base-6l"; "bert 12x384" for a shape no paper used, with what else is not the papers' in it:
+// "bert 12x768, feed-forward 64". By shape alone: weights have no name.
 [[nodiscard]] std::string backbone_name(const ModelSpec& spec);
 
 // What a model of ours reaches on one split: scores of its exits, and of the settings it was measured with.
@@ -56,12 +57,14 @@ struct OurScores {
   struct Exit {
     int layer;
     std::vector<Score> metrics;
+    bool constant = false;  // every text gets the same answer
   };
   struct Point {
     std::string policy;
     double speedup;  // layers over average layers
     std::vector<Score> metrics;
     std::optional<double> clock = {};  // full depth's time over this one's, both run here
+    bool constant = false;
   };
   std::string task = {}, split = {}, backbone = {};
   std::string recipe = {};                     // that trained it
@@ -70,10 +73,14 @@ struct OurScores {
   int64_t rows = 0;                            // of the split
   int seeds = 0;                               // of scores from a file, which these are the means of
   int64_t train_rows = 0, all_train_rows = 0;  // trained on, and of the whole set; 0: not said
+  bool other_data = false;                     // the split has not the rows of the whole one
   bool cut_short = false;                      // each exit is a truncated model of that many layers
   std::vector<Exit> exits = {};
   std::vector<Point> points = {};
 };
+
+// What a training did other than its paper's recipe, of the recipe.json of its folder: "batch 32, not 8".
+[[nodiscard]] std::vector<std::string> other_settings(const Paper& paper, const Json& recipe);
 
 // Of a file of scores measured elsewhere (docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
 // Paper::also, on this task. For MNLI the mismatched set comes last, without scores if the file has none. `where`
@@ -90,6 +97,7 @@ struct Comparison {
   std::optional<double> ours = {}, speedup = {};
   std::optional<double> clock = {};  // speed-up by the clock, if our setting was run
   double tolerance = 0;
+  bool constant = false;  // our answers are one for all texts
   Verdict verdict = Verdict::not_measured;
   std::string reason = {};  // why there is no verdict
 };
@@ -103,7 +111,8 @@ struct Comparison {
 // that many rows (accuracy and F1 as fractions, correlations by 1 - r²).
 [[nodiscard]] double tolerance_of(const PublishedFigure& figure, int64_t rows);
 
-// "within"; "below (another backbone)": our result, and why it says nothing about the method; or why there is none.
+// "within"; "below (another backbone)", "near (other settings)": our result, and why it says nothing about the method;
+// or why there is none.
 [[nodiscard]] std::string verdict_text(const Comparison& comparison);
 [[nodiscard]] OrderedJson comparison_json(const Comparison& comparison);
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/recipes/recipe.h"
 #include "tests/fixtures/scratch.h"
 
 namespace exeunt {
@@ -50,14 +51,63 @@ TEST(Reproduction, KnowsEveryPaperAndNamesTheNearest) {
 }
 
 TEST(Reproduction, NamesABackboneByItsShape) {
-  ModelSpec spec{.family = Family::bert, .layers = 12, .hidden = 768};
+  ModelSpec spec{.family = Family::bert, .layers = 12, .hidden = 768, .heads = 12, .inner = 3072};
   EXPECT_EQ(backbone_name(spec), "bert-base");
   spec.layers = 6;
   EXPECT_EQ(backbone_name(spec), "bert-base-6l");
-  spec = {.family = Family::albert, .layers = 24, .hidden = 1024};
+  spec.inner = 64;
+  EXPECT_EQ(backbone_name(spec), "bert 6x768, feed-forward 64");
+  spec.inner = 3072;
+  spec.heads = 6;
+  EXPECT_EQ(backbone_name(spec), "bert 6x768, 6 heads");
+  spec = {.family = Family::albert, .layers = 24, .hidden = 1024, .heads = 16, .inner = 4096};
   EXPECT_EQ(backbone_name(spec), "albert-large");
-  spec = {.family = Family::bert, .layers = 12, .hidden = 384};
+  spec = {.family = Family::bert, .layers = 12, .hidden = 384, .heads = 12, .inner = 1536};
   EXPECT_EQ(backbone_name(spec), "bert 12x384");
+}
+
+// recipe.json as the trainer writes it: the recipe with its cases decided, and how it was run.
+Json run_of(const std::string& recipe, const Json& changes = Json::object()) {
+  Json out = Json(recipe_json(find_recipe(recipe)));
+  for (Json& stage : out.at("stages"))
+    if (stage.at("epochs").is_object()) stage["epochs"] = 10;
+  out["run"] = {{"precision", "fp32"}, {"max_length", 128},    {"accumulation", 1},
+                {"world", 1},          {"max_steps", 0},       {"window", 0},
+                {"seed", 7},           {"warmup_steps", -1.0}, {"adam_epsilon", 1e-8}};
+  out["provenance"] = {{"device", "cpu"}};
+  out.merge_patch(changes);
+  return out;
+}
+
+TEST(Reproduction, NamesSettingsThatAreNotThePapers) {
+  for (const Paper& paper : all_papers())
+    EXPECT_THAT(other_settings(paper, run_of(std::string(paper.recipe))), testing::IsEmpty()) << paper.name;
+  const Json run{{"max_steps", 1}, {"precision", "bf16"}, {"warmup_steps", 10.0}};
+  Json other = run_of("deebert", {{"run", run}, {"compat", {{"frozen", "eval"}}}});
+  other["stages"][0]["lr"] = other["stages"][1]["lr"] = 0.001;
+  other["stages"][1]["epochs"] = 4;
+  EXPECT_THAT(
+      other_settings(paper_named("deebert"), other),
+      testing::UnorderedElementsAre("lr 0.001, not 2e-05", "epochs 4, not 3", "frozen eval, not train",
+                                    "max_steps 1, not 0", "precision bf16, not fp32", "10 warm-up steps, not a share"));
+}
+
+TEST(Reproduction, GivesNoVerdictOnOtherSettingsDataOrAConstantAnswer) {
+  const auto verdict = [](void (*change)(OurScores&)) {
+    OurScores reached = reached_with(0.897);
+    change(reached);
+    const auto rows = compare(paper_named("romebert"), reached);
+    EXPECT_EQ(rows[5].verdict, Verdict::not_comparable);
+    return verdict_text(rows[5]);
+  };
+  EXPECT_EQ(verdict([](OurScores& all) { all.settings = {"lr 0.001, not 2e-05"}; }), "near (other settings)");
+  EXPECT_EQ(verdict([](OurScores& all) { all.other_data = true; }), "near (other data)");
+  EXPECT_EQ(verdict([](OurScores& all) { all.exits[5].constant = true; }), "near (ours gives all texts one answer)");
+  EXPECT_EQ(verdict([](OurScores& all) {
+              all.train_rows = 40;
+              all.all_train_rows = 67349;
+            }),
+            "near (ours was trained on fewer rows)");
 }
 
 // RomeBERT's exit 6 on SST-2 was published as 89.7, read to 0.2; two standard errors on 872 rows are 2.06 points.
@@ -101,7 +151,7 @@ TEST(Reproduction, AnswersAThresholdWithThatThresholdAndSaysThatTheSpeedIsAnothe
   const auto rows = compare(paper_named("elbert"), elbert);
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[1].setting, "nentropy:0.2");
-  EXPECT_EQ(verdict_text(rows[1]), "within (another speed)");
+  EXPECT_EQ(verdict_text(rows[1]), "near (another speed)");
   EXPECT_EQ(rows[1].verdict, Verdict::not_comparable);
   // No nentropy:0.4 was measured, and a window is not the entropy alone.
   EXPECT_EQ(rows[2].reason, "no setting of entropy is near 5.52x; entropy:0.25 is at 2.50x");
@@ -192,7 +242,7 @@ TEST(ScoresFile, AnswersExitsWithItsBackboneNamed) {
   const auto rows = compare(paper_named("romebert"), all[0]);
   EXPECT_EQ(rows.size(), 12U);
   EXPECT_NEAR(*rows[5].ours, 0.9, 1e-12);
-  EXPECT_EQ(verdict_text(rows[5]), "within (another backbone, ours was trained on fewer rows)");
+  EXPECT_EQ(verdict_text(rows[5]), "near (another backbone, ours was trained on fewer rows)");
 }
 
 TEST(ScoresFile, IsJudgedWhereItIsOfThePapersModel) {
