@@ -118,9 +118,10 @@ void print_times(const PolicyTimes& times) {
 
 // Real texts under every policy, for each precision, number of threads and of texts at a time.
 void run_policies(const Common& common, const BenchFlags& flags, const BenchPlan& plan) {
-  const std::vector<PolicySpec> policies = named_settings(flags.settings);
+  std::vector<PolicySpec> policies = named_settings(flags.settings);
   if (policies.empty())
     throw Error(Code::usage, "--policy is required with --data", "for example --policy 'entropy:0.1|0.2'");
+  std::erase(policies, PolicySpec{});  // full depth, which every other is compared with, comes first anyway
   const Checkpoint model = open_for_bench(plan);
   for (const std::string& text : model.notices()) notice(common, text);
   OrderedJson out = OrderedJson::array();

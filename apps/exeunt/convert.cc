@@ -71,8 +71,9 @@ void run(const Common& common, const ConvertOptions& options) {
     out["weights"] = weights_sha256(checkpoint);
     return print_json(out);
   }
-  fmt::print("wrote {}: {} with {} layers and {} exits\n", options.out, name_of(checkpoint.spec().family),
-             checkpoint.spec().layers, checkpoint.exits().sites.size());
+  const size_t exits = checkpoint.exits().sites.size();
+  fmt::print("wrote {}: {} with {} layers and {} exit{}\n", options.out, name_of(checkpoint.spec().family),
+             checkpoint.spec().layers, exits, exits == 1 ? "" : "s");
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ void write_and_report(const Common& common, const std::string& out_path, const E
     out["reference"] = !trace.reference.empty();
     return print_json(out);
   }
-  fmt::print("wrote {}: {} texts, {} exits, {}{}\n", out_path, trace.rows, trace.exits,
+  fmt::print("wrote {}: {} texts, {} exit{}, {}{}\n", out_path, trace.rows, trace.exits, trace.exits == 1 ? "" : "s",
              trace.info.problem == Problem::regression ? "one value each" : fmt::format("{} classes", trace.width),
              trace.reference.empty() ? "" : ", and the answers of fp32 at full depth");
 }

@@ -49,11 +49,13 @@ std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const Settin
   if (!fs::is_directory(options.model, ignored))
     throw Error(Code::usage, fmt::format("{}: not a folder; want that of a training", options.model));
   std::vector<fs::path> folders = checkpoints_in(options.model);
+  const bool whole = path_exists(fs::path(options.model) / "config.json");
   if (folders.empty()) {
-    throw Error(Code::bad_file, fmt::format("{}: no checkpoint-N in this folder", options.model),
-                "omit --all-checkpoints to sweep the model itself");
+    const std::string none = fmt::format("{}: no checkpoint-N in this folder", options.model);
+    if (!whole) throw Error(Code::bad_file, none, "name the folder of a training");
+    observer.notice(none + ": the model itself is all there is");
   }
-  if (path_exists(fs::path(options.model) / "config.json")) folders.emplace_back(options.model);
+  if (whole) folders.emplace_back(options.model);
   std::vector<Swept> all;
   for (const fs::path& folder : folders) {
     MeasureOptions one = options;

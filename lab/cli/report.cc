@@ -28,13 +28,14 @@ void run_report(const Common& common, const ReportFlags& flags) {
   ReportPlan plan = flags.plan;
   plan.published = !flags.no_published;
   plan.settings = settings_of_flags(common, flags.settings);
-  const Report report = report_runs(plan, observer(common));
+  const bool scores = plan.runs.front().ends_with(".json");
+  const Report report = scores ? leaderboard(plan.runs, plan.title) : report_runs(plan, observer(common));
   const fs::path html = flags.out;
   const fs::path stem = html.parent_path() / html.stem();
   write_atomically(html, report.html);
   write_atomically(stem.string() + ".csv", report.csv);
   write_atomically(stem.string() + ".json", json_text(report.json));
-  write_atomically(stem.string() + ".vl.json", json_text(report.vega_lite));
+  if (!report.vega_lite.is_null()) write_atomically(stem.string() + ".vl.json", json_text(report.vega_lite));
   if (common.json) return print_json({{"out", flags.out}, {"bytes", report.html.size()}, {"runs", plan.runs.size()}});
   fmt::print("wrote {} ({} KB): {} run{}; open it in a browser\n", flags.out, report.html.size() / 1024,
              plan.runs.size(), plan.runs.size() == 1 ? "" : "s");
@@ -49,7 +50,9 @@ void add_report(CommandLine& line) {
       {"exeunt report runs/my", "exeunt report sst2-exeunt.safetensors sst2-elasticbert.safetensors --out report.html",
        "exeunt report models/sst2 --task SST-2 --data glue_data --policy entropy:0.1"},
       [flags, &common = line.common] { run_report(common, *flags); });
-  verb->add_option("RUN", flags->plan.runs, "Models, training runs or trace files")->required();
+  verb->add_option("RUN", flags->plan.runs,
+                   "Models, training runs or trace files; or ELUE's scores, for its leaderboard")
+      ->required();
   add_text_flags(*verb, flags->plan.measure);
   add_precision_flags(*verb, flags->plan.measure);
   add_score_flags(line, *verb, flags->plan.measure);

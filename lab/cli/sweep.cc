@@ -178,7 +178,11 @@ void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swep
     const ModelSpec& spec = swept.measured->model->spec();
     const std::string what = elue.source.empty() ? fmt::format("{} layers of {}", spec.layers, spec.hidden)
                                                  : fmt::format("{} in {}", elue.task, elue.source);
-    notice(common, fmt::format("no ELUE score: there is no baseline for {}; name one with --baseline FILE", what));
+    const bool elues_own = elue.source.empty() && spec.layers == 12 && spec.hidden == 768;
+    notice(common, fmt::format("no ELUE score: there is no baseline for {}{}; name one with --baseline FILE (docs/"
+                               "formats.md): a point for each number of layers K, of models trained with --recipe "
+                               "elasticbert-static --layers K",
+                               what, elues_own ? " (ELUE's own, of ElasticBERT-base, needs its weights)" : ""));
     return;
   }
   fmt::print("\nELUE score {:.2f}, area {:.2f}{}\n", elue.score->score, elue.score->area,
@@ -213,15 +217,12 @@ void write_files(const Common& common, const SweepFlags& flags, const Swept& swe
 }
 
 void show_one(const Common& common, const SweepFlags& flags, const Swept& swept) {
-  if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(swept.rows));
+  const Extrapolate beyond = flags.extrapolate == "linear" ? Extrapolate::linear : Extrapolate::clamp;
   std::optional<ElueOutcome> elue;
-  if (flags.elue || !flags.baseline.empty()) {
-    elue =
-        elue_outcome(swept, flags.baseline, flags.extrapolate == "linear" ? Extrapolate::linear : Extrapolate::clamp);
-  }
+  if (flags.elue || !flags.baseline.empty()) elue = elue_outcome(swept, flags.baseline, beyond);
+  if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(swept.rows));
   std::optional<double> overall;
-  if (elue && elue->score && !flags.elue_scores.empty())
-    overall = keep_elue_score(flags.elue_scores, elue->task, elue->score->score);
+  if (elue && elue->score && !flags.elue_scores.empty()) overall = keep_elue_score(flags.elue_scores, *elue, beyond);
   if (common.json) {
     OrderedJson out = swept_json(swept);
     if (elue) out["elue"] = elue_json(*elue);
@@ -300,13 +301,16 @@ void add_sweep(CommandLine& line) {
       ->needs(view)
       ->needs("--all-checkpoints");
   verb->add_option("--view-files", flags->view_files, "Also write the files of that implementation")->needs(view);
-  verb->add_flag("--elue", flags->elue, "Compute the ELUE score against truncated models of this shape");
+  verb->add_flag("--elue", flags->elue,
+                 "Compute the ELUE score against truncated models; built in for 12 layers of 384 alone");
   verb->add_option("--extrapolate", flags->extrapolate,
                    "ELUE: beyond the baseline's costs, clamp to its ends or continue its lines: clamp or linear")
       ->check(one_of({"clamp", "linear"}))
       ->capture_default_str();
-  verb->add_option("--elue-scores", flags->elue_scores,
-                   "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score");
+  verb->add_option(
+      "--elue-scores", flags->elue_scores,
+      "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score; 'exeunt "
+      "report FILE' is the leaderboard of such files");
   verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (docs/formats.md)");
 }
 

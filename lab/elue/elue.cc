@@ -12,6 +12,7 @@
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/model/cost.h"
 #include "lab/built_in.h"
 
 namespace exeunt {
@@ -20,11 +21,6 @@ namespace {
 
 constexpr std::string_view kFormat = "exeunt.elue_baseline/1";
 constexpr size_t kGrid = 101;
-
-const std::vector<std::string>& elue_tasks() {
-  static const std::vector<std::string> names{"SST-2", "IMDb", "SNLI", "SciTail", "MRPC", "STS-B"};
-  return names;
-}
 
 double line_through(const CostPoint& a, const CostPoint& b, double mflops) {
   return a.performance + (b.performance - a.performance) * (mflops - a.mflops) / (b.mflops - a.mflops);
@@ -44,6 +40,11 @@ double best_affordable(std::span<const CostPoint> points, double mflops) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& elue_tasks() {
+  static const std::vector<std::string> names{"SST-2", "IMDb", "SNLI", "SciTail", "MRPC", "STS-B"};
+  return names;
+}
 
 double baseline_at(const Baseline& baseline, double mflops, Extrapolate beyond) {
   check(!baseline.empty(), "a baseline has points");
@@ -158,6 +159,20 @@ const BaselineTable* shipped_baseline(const ModelSpec& spec) {
 }
 
 namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kScoresFormat = "exeunt.elue_scores/2";
+
+// What the models of all tasks have in common: "elasticbert on bert 12x384, 12 exits".
+std::string model_name(const Checkpoint& model) {
+  const ModelSpec& spec = model.spec();
+  const Json recipe = json_in(model.folder(), "recipe.json", {"name"});
+  return fmt::format("{}{} {}x{}, {} exit{}", recipe.is_string() ? recipe.get<std::string>() + " on " : "",
+                     name_of(spec.family), spec.layers, spec.hidden, model.exits().sites.size(),
+                     model.exits().sites.size() == 1 ? "" : "s");
+}
+
+}  // namespace
 
 ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrapolate beyond) {
   const ExitTrace& trace = swept.measured->trace;
@@ -170,14 +185,26 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrap
     }
     points.push_back({*row.score.mflops, 100 * primary_of(row.score.metrics, primary_metric(trace))});
   }
+  if (!trace.info.task.starts_with("elue/")) {
+    throw Error(Code::usage,
+                fmt::format("--elue: got rows of {}, want one of ELUE's tasks",
+                            trace.info.task.empty() ? "no known task" : "the task " + trace.info.task),
+                "ELUE's splits differ from GLUE's: name ELUE's data with --task elue/NAME");
+  }
+  const Checkpoint& model = *swept.measured->model;
+  out.model = model_name(model);
+  out.result.parameters = count_parameters(model).total();
+  for (const CostPoint& point : points) out.result.performance = std::max(out.result.performance, point.performance);
   BaselineTable named;
   if (!baseline.empty()) named = read_baseline_table(baseline);
-  const BaselineTable* table = baseline.empty() ? shipped_baseline(swept.measured->model->spec()) : &named;
+  const BaselineTable* table = baseline.empty() ? shipped_baseline(model.spec()) : &named;
   if (table == nullptr) return out;
   out.source = table->source;
+  out.baseline = table->source.empty() ? baseline : table->source;
   const auto found = table->tasks.find(out.task);
   if (found != table->tasks.end()) {
     out.score = elue_score(points, found->second, beyond);
+    out.result.score = out.score->score;
     if (const auto remark = table->remarks.find(out.task); remark != table->remarks.end())
       out.source += fmt::format(" ({})", remark->second);
   } else if (!baseline.empty()) {
@@ -186,23 +213,53 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrap
   return out;
 }
 
-std::optional<double> keep_elue_score(const fs::path& path, const std::string& task, double score) {
-  constexpr std::string_view kScoresFormat = "exeunt.elue_scores/1";
+std::optional<double> ElueScores::overall() const {
   std::map<std::string, double> scores;
-  if (path_exists(path)) {
-    const Json stored = read_json(path);
-    JsonObject object(stored, path.string());
-    (void)object.choice("format", {std::string(kScoresFormat)});
-    const Json& tasks = object.get("tasks");
-    if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
-    JsonObject by_task(tasks, path.string() + ": tasks", /*partial=*/true);
-    for (const auto& [name, value] : tasks.items()) scores[name] = by_task.number(name);
-    if (object.has("overall")) (void)object.number("overall");
-    object.finish();
+  for (const auto& [task, result] : tasks) scores[task] = result.score;
+  return elue_overall(scores);
+}
+
+OrderedJson elue_result_json(const ElueResult& result) {
+  return {{"score", result.score}, {"performance", result.performance}, {"parameters", result.parameters}};
+}
+
+ElueScores read_elue_scores(const fs::path& path) {
+  const Json stored = read_json(path);
+  JsonObject object(stored, path.string());
+  (void)object.choice("format", {kScoresFormat});
+  ElueScores out{object.string("model"), object.string("baseline"), object.choice("extrapolate", {"clamp", "linear"})};
+  const Json& tasks = object.get("tasks");
+  if (!tasks.is_object()) object.fail("tasks", glimpse(tasks), "an object by task");
+  for (const auto& [name, value] : tasks.items()) {
+    JsonObject one(value, fmt::format("{}: tasks.{}", path.string(), name));
+    out.tasks[name] = {one.number("score"), one.number("performance"), one.integer("parameters", 1, INT64_MAX)};
+    one.finish();
   }
-  scores[task] = score;
-  OrderedJson out{{"format", kScoresFormat}, {"tasks", scores}};
-  const std::optional<double> overall = elue_overall(scores);
+  if (object.has("overall")) (void)object.number("overall");
+  object.finish();
+  return out;
+}
+
+std::optional<double> keep_elue_score(const fs::path& path, const ElueOutcome& outcome, Extrapolate beyond) {
+  ElueScores scores{outcome.model, outcome.baseline, beyond == Extrapolate::linear ? "linear" : "clamp"};
+  if (path_exists(path)) {
+    ElueScores stored = read_elue_scores(path);
+    const auto text = [](const ElueScores& of) {
+      return fmt::format("{} against {} ({})", of.model, of.baseline, of.extrapolate);
+    };
+    if (text(stored) != text(scores)) {
+      throw Error(Code::usage, fmt::format("{}: holds scores of {}, got {}", path.string(), text(stored), text(scores)),
+                  "scores are averaged over tasks of one kind: keep these in another file");
+    }
+    scores = std::move(stored);
+  }
+  scores.tasks[outcome.task] = outcome.result;
+  OrderedJson out{{"format", kScoresFormat},
+                  {"model", scores.model},
+                  {"baseline", scores.baseline},
+                  {"extrapolate", scores.extrapolate}};
+  for (const auto& [task, result] : scores.tasks) out["tasks"][task] = elue_result_json(result);
+  const std::optional<double> overall = scores.overall();
   if (overall) out["overall"] = *overall;
   write_atomically(path, json_text(out));
   return overall;

@@ -57,20 +57,40 @@ struct BaselineTable {
 // The built-in table for models of this shape, or null.
 [[nodiscard]] const BaselineTable* shipped_baseline(const ModelSpec& spec);
 
+// One task's result, as the leaderboard shows it.
+struct ElueResult {
+  double score = 0, performance = 0;  // of all points; of the best point
+  int64_t parameters = 0;             // of the model with its exits
+};
+
 struct ElueOutcome {
   std::string task = {};
   std::optional<ElueScore> score = {};  // nothing without a baseline for the task
   std::string source = {};              // of the baseline, with its remark; empty = there is none for this shape
+  std::string model = {}, baseline = {};
+  ElueResult result = {};
 };
 
 // ELUE's score of the rows against static models: those of the file `baseline`, or the shipped ones of the same shape
-// if it is empty. Throws Error.
+// if it is empty. Throws Error: usage for a task that is not ELUE's, whose splits are others.
 [[nodiscard]] ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline,
                                        Extrapolate beyond = Extrapolate::clamp);
 
-// Puts a task's score into the file, which may hold other tasks' (docs/formats.md). Returns ELUE's overall score if all
-// six are there. Throws Error.
-std::optional<double> keep_elue_score(const std::filesystem::path& path, const std::string& task, double score);
+// A file of several tasks' results, all of one kind of model, against one baseline (docs/formats.md).
+struct ElueScores {
+  std::string model, baseline, extrapolate;  // "elasticbert on bert 12x384, 12 exits", "gte-small-static", "clamp"
+  std::map<std::string, ElueResult> tasks = {};
+
+  [[nodiscard]] std::optional<double> overall() const;
+};
+[[nodiscard]] const std::vector<std::string>& elue_tasks();
+[[nodiscard]] OrderedJson elue_result_json(const ElueResult& result);
+[[nodiscard]] ElueScores read_elue_scores(const std::filesystem::path& path);
+
+// Puts a task's result into the file. Returns ELUE's overall score if all six are there. Throws Error: usage for a file
+// of another model, baseline or extrapolation.
+std::optional<double> keep_elue_score(const std::filesystem::path& path, const ElueOutcome& outcome,
+                                      Extrapolate beyond);
 
 // "SST-2" of "elue/SST-2".
 [[nodiscard]] inline std::string plain_task(const ExitTrace& trace) {

@@ -267,34 +267,6 @@ std::string example_tables(const ShownRun& shown, bool open) {
                      shown.run->text ? "below" : "beside", tables);  // texts need the width of the page
 }
 
-// The SHA-256 of a text in base64, as a content security policy wants it.
-std::string sha256_base64(std::string_view text) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char digit : sha256_hex(text)) {  // four bits each
-    bits = (bits << 4) | static_cast<uint32_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-    for (count += 4; count >= 6; count -= 6) out += kDigits[(bits >> (count - 6)) & 63U];
-  }
-  out += kDigits[(bits << (6 - count)) & 63U];  // 256 bits: four are left
-  return out + "=";
-}
-
-std::string page(const ReportOptions& options, const std::string& body) {
-  // The one script that may run: this one, as it stands between its tags.
-  const std::string script = fmt::format("\n{}", report_file("report.js"));
-  return fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'sha256-{4}'; img-src data:\">\n"
-      "<title>{0}</title>\n<link rel=\"icon\" "
-      "href=\"data:,\">\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n{2}</main>\n<script>{3}</"
-      "script>\n</body>\n</html>\n",
-      escape_html(options.title), report_file("report.css"), body, script, sha256_base64(script));
-}
-
 template <class AnyChart>
 std::string figures(const std::vector<AnyChart>& charts) {
   std::string out;
@@ -371,7 +343,35 @@ std::string all_csv(const std::vector<ShownRun>& all) {
   return out;
 }
 
+// The SHA-256 of a text in base64, as a content security policy wants it.
+std::string sha256_base64(std::string_view text) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : sha256_hex(text)) {  // four bits each
+    bits = (bits << 4) | static_cast<uint32_t>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    for (count += 4; count >= 6; count -= 6) out += kDigits[(bits >> (count - 6)) & 63U];
+  }
+  out += kDigits[(bits << (6 - count)) & 63U];  // 256 bits: four are left
+  return out + "=";
+}
+
 }  // namespace
+
+std::string page(const std::string& title, const std::string& body) {
+  // The one script that may run: this one, as it stands between its tags.
+  const std::string script = fmt::format("\n{}", report_file("report.js"));
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'sha256-{4}'; img-src data:\">\n"
+      "<title>{0}</title>\n<link rel=\"icon\" "
+      "href=\"data:,\">\n<style>\n{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n{2}</main>\n<script>{3}</"
+      "script>\n</body>\n</html>\n",
+      escape_html(title), report_file("report.css"), body, script, sha256_base64(script));
+}
 
 ExampleSets pick_examples(const ExitTrace& trace, const Departures& departures,
                           const std::function<std::string(int64_t)>& text, size_t most) {
@@ -416,7 +416,7 @@ Report make_report(const std::vector<ReportRun>& runs, const ReportOptions& opti
   std::vector<ShownRun> all;
   for (const ReportRun& run : runs) all.push_back(shown_run(run, static_cast<int>(all.size()), options.published));
   const std::vector<Chart> speed = quality_against_speed(all, options.published);
-  Report report{.html = page(options, body_of(all, speed, options)),
+  Report report{.html = page(options.title, body_of(all, speed, options)),
                 .csv = all_csv(all),
                 .json = {},
                 .vega_lite = vega_lite_of(speed)};

@@ -46,6 +46,10 @@ struct Report {
   OrderedJson json, vega_lite;
 };
 
+// ELUE's leaderboard of files that `sweep --elue-scores` wrote: scores on the six tasks, and by classes of parameters
+// the best performance. Throws Error.
+[[nodiscard]] Report leaderboard(const std::vector<std::string>& files, const std::string& title);
+
 inline constexpr size_t kMaxReportBytes = 300 * 1024;
 
 // A few texts that show how a policy behaves: the first to exit, the last, and those it answers differently.

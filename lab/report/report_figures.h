@@ -48,6 +48,9 @@ struct ShownRun {
 // The first kind of figures as a Vega-Lite specification.
 [[nodiscard]] OrderedJson vega_lite_of(const std::vector<Chart>& charts);
 
+// The whole HTML page around a body.
+[[nodiscard]] std::string page(const std::string& title, const std::string& body);
+
 // Of an exit rule ("nentropy") or a figure ("agreement"); empty for a word that needs no explanation.
 [[nodiscard]] std::string_view explained(std::string_view term) noexcept;
 

@@ -86,6 +86,42 @@ TEST(Elue, TheOverallScoreNeedsAllSixTasks) {
   EXPECT_DOUBLE_EQ(*elue_overall(scores), 3.51);
 }
 
+ElueOutcome outcome_of(const char* task, double score, const char* model = "bert 12x384, 12 exits") {
+  return {.task = task, .model = model, .baseline = "ours", .result = {score, 80 + score, 33'000'000}};
+}
+
+TEST(Elue, ScoresFilesNameModelBaselineAndExtrapolation) {
+  const Scratch scratch;
+  const std::filesystem::path path = scratch.path() / "s.json";
+  EXPECT_EQ(keep_elue_score(path, outcome_of("SST-2", 1), Extrapolate::linear), std::nullopt);
+  const ElueScores stored = read_elue_scores(path);
+  EXPECT_EQ(stored.model + "|" + stored.baseline + "|" + stored.extrapolate, "bert 12x384, 12 exits|ours|linear");
+  EXPECT_EQ(stored.tasks.at("SST-2").performance, 81);
+  EXPECT_EQ(stored.tasks.at("SST-2").parameters, 33'000'000);
+  for (const std::string& task : elue_tasks())
+    if (task != "STS-B") (void)keep_elue_score(path, outcome_of(task.c_str(), 1), Extrapolate::linear);
+  EXPECT_DOUBLE_EQ(*keep_elue_score(path, outcome_of("STS-B", 4), Extrapolate::linear), 1.5);
+}
+
+TEST(Elue, ScoresFilesRefuseAnotherModelBaselineOrExtrapolation) {
+  const Scratch scratch;
+  const std::filesystem::path path = scratch.path() / "s.json";
+  (void)keep_elue_score(path, outcome_of("SST-2", 1), Extrapolate::clamp);
+  const std::string before = read_text(path);
+  const auto refusal = [&](const ElueOutcome& outcome, Extrapolate beyond) {
+    const Error error = error_of([&] { (void)keep_elue_score(path, outcome, beyond); });
+    EXPECT_EQ(error.code(), Code::usage);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(refusal(outcome_of("MRPC", 1, "albert 12x768, 12 exits"), Extrapolate::clamp),
+              HasSubstr("holds scores of bert 12x384, 12 exits against ours (clamp), got albert 12x768"));
+  EXPECT_THAT(refusal(outcome_of("MRPC", 1), Extrapolate::linear), HasSubstr("(linear)"));
+  ElueOutcome other = outcome_of("MRPC", 1);
+  other.baseline = "theirs";
+  EXPECT_THAT(refusal(other, Extrapolate::clamp), HasSubstr("against theirs"));
+  EXPECT_EQ(read_text(path), before);
+}
+
 BaselineTable parse(const std::string& text) {
   return parse_baseline_table(parse_json(text, "b.json"), "b.json");
 }

@@ -13,9 +13,11 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
+#include "lab/elue/elue.h"
 #include "lab/papers/reproduction.h"
 #include "lab/report/report_figures.h"
 #include "tests/fixtures/golden_text.h"
+#include "tests/fixtures/scratch.h"
 
 namespace exeunt {
 namespace {
@@ -28,6 +30,32 @@ ReportRun run_of(const ExitTrace& trace, std::string name) {
           .trace = &trace,
           .policy = parse_policy("entropy:0.2"),
           .settings = default_settings(trace)};
+}
+
+// Model "a" has all six tasks and 33 M parameters, "b" one task and 60 M.
+TEST(Leaderboard, SortsByScoreAndGroupsByParameters) {
+  const Scratch scratch;
+  const std::string a = (scratch.path() / "a.json").string(), b = (scratch.path() / "b.json").string();
+  for (const std::string& task : elue_tasks())
+    (void)keep_elue_score(a, {.task = task, .model = "a", .baseline = "x", .result = {1.5, 81, 33'000'000}},
+                          Extrapolate::clamp);
+  (void)keep_elue_score(b, {.task = "SST-2", .model = "b<", .baseline = "y", .result = {9, 95, 60'000'000}},
+                        Extrapolate::linear);
+  const Report report = leaderboard({b, a}, "Board");
+  const std::string scores = report.html.substr(report.html.find("<h2>Scores"), report.html.find("at most 40 M"));
+  EXPECT_LT(scores.find(">a<"), scores.find(">b&lt;<"));  // all six tasks before one, however high
+  EXPECT_THAT(scores, HasSubstr("<td>33.00 M</td><td>40 M</td><td>1.50</td>"));
+  EXPECT_THAT(scores, HasSubstr("<td>60.00 M</td><td>70 M</td><td>9.00</td><td>–</td>"));
+  const auto part = [&](const std::string& from) {
+    const size_t at = report.html.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return report.html.substr(at, report.html.find("</table>", at) - at);
+  };
+  EXPECT_THAT(part("at most 40 M"), Not(HasSubstr("b&lt;")));
+  EXPECT_THAT(part("at most 55 M"), HasSubstr("<td>81.00</td>"));
+  EXPECT_THAT(part("at most 70 M"), HasSubstr("b&lt;"));
+  EXPECT_EQ(report.json.at("models").at(1).at("overall"), 1.5);
+  EXPECT_FALSE(report.json.at("models").at(0).contains("overall"));
 }
 
 TEST(Published, EveryPaperHasFiguresInOneMeaningOfSpeed) {
