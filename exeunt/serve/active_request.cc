@@ -90,19 +90,45 @@ OrderedJson exit_json(const RenderInput& input, size_t nth) {
   return out;
 }
 
+// The places of scores, the highest first, as many as asked for.
+std::vector<size_t> by_score(const std::vector<float>& scores, std::optional<size_t> top) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
+  order.resize(std::min(order.size(), top.value_or(order.size())));
+  return order;
+}
+
 OrderedJson predictions(const RenderInput& input, size_t nth) {
   const std::vector<float> scores = scores_of(input.answers[nth], input.job.scoring);
-  std::vector<int> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(
-      order, [&](int a, int b) { return scores[static_cast<size_t>(a)] > scores[static_cast<size_t>(b)]; });
-  if (input.job.top) order.resize(std::min(order.size(), *input.job.top));
   OrderedJson out = OrderedJson::array();
-  for (const int label : order) {
-    out.push_back({{"score", short_double(scores[static_cast<size_t>(label)])}, {"label", input.model.label(label)}});
-  }
+  for (const size_t label : by_score(scores, input.job.top))
+    out.push_back({{"score", short_double(scores[label])}, {"label", input.model.label(static_cast<int>(label))}});
   // In the best prediction, so that the list stays a list of predictions.
   if (input.job.exit.details && !out.empty()) out[0]["exit"] = exit_json(input, nth);
+  return out;
+}
+
+// As transformers' pipeline scores labels: the probability of entailment among all labels' hypotheses, or for each by
+// itself against contradiction. At whatever exits the pairs left, by their logits.
+OrderedJson zero_shot(const RenderInput& input, size_t first) {
+  const ZeroShot& asked = *input.job.zero_shot;
+  const size_t count = asked.labels.size();
+  const bool alone = asked.multi_label || count == 1;
+  std::vector<float> scores(count);
+  for (size_t i = 0; i < count; ++i) {
+    const std::vector<float>& logits = input.answers[first + i].logits;
+    scores[i] = logits[static_cast<size_t>(asked.entailment)];
+    if (alone) scores[i] = 1 / (1 + std::exp(logits[static_cast<size_t>(asked.contradiction)] - scores[i]));
+  }
+  if (!alone) probabilities({scores.data(), static_cast<int>(count)}, scores.data());
+  OrderedJson out{
+      {"sequence", input.job.texts[first].text}, {"labels", OrderedJson::array()}, {"scores", OrderedJson::array()}};
+  for (const size_t i : by_score(scores, input.job.top)) {
+    out["labels"].push_back(asked.labels[i]);
+    out["scores"].push_back(short_double(scores[i]));
+    if (input.job.exit.details) out["exits"].push_back(exit_json(input, first + i));
+  }
   return out;
 }
 
@@ -110,12 +136,8 @@ OrderedJson ranks(const RenderInput& input) {
   const bool documents = input.job.shape == Shape::rerank_documents;
   std::vector<float> scores;
   for (const Answer& answer : input.answers) scores.push_back(scores_of(answer, input.job.scoring).at(0));
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return scores[a] > scores[b]; });
-  if (input.job.top) order.resize(std::min(order.size(), *input.job.top));
   OrderedJson out = OrderedJson::array();
-  for (const size_t i : order) {
+  for (const size_t i : by_score(scores, input.job.top)) {
     OrderedJson row;
     row["index"] = i;
     if (input.job.return_text && !documents) row["text"] = input.job.texts[i].text;
@@ -215,6 +237,13 @@ std::string render(const RenderInput& input) {
       for (size_t i = 0; i < input.answers.size(); ++i) out.push_back(predictions(input, i));
       return dumped(out);
     }
+    case Shape::zero_shot: {
+      if (!input.job.zero_shot->list) return dumped(zero_shot(input, 0));
+      OrderedJson out = OrderedJson::array();
+      for (size_t i = 0; i < input.answers.size(); i += input.job.zero_shot->labels.size())
+        out.push_back(zero_shot(input, i));
+      return dumped(out);
+    }
     case Shape::rerank:
       return dumped(ranks(input));
     case Shape::rerank_documents:
@@ -273,9 +302,12 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   if (truncated > 0) out.emplace_back("x-truncated-tokens", fmt::format("{}", truncated));
   const auto cut = std::ranges::count_if(
       request.outcomes, [](const TextOutcome& outcome) { return was_forced(outcome.answer.stop_reason); });
-  if (cut > 0)
+  if (cut > 0) {
     out.emplace_back("x-promise",
                      no_promise(fmt::format("{} of {} answers were cut short", cut, request.outcomes.size())));
+  } else if (request.job.zero_shot && request.policy && request.policy->spec.rule != rule_of<FullRule>) {
+    out.emplace_back("x-promise", no_promise("it is about the pairs' own labels, not about candidate labels"));
+  }
 }
 
 // Why there is no answer, if so.

@@ -5,7 +5,9 @@
 #include <array>
 #include <map>
 #include <span>
+#include <utility>
 
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/checked.h"
 #include "exeunt/base/utf8.h"
 #include "exeunt/model/spec.h"
@@ -184,12 +186,64 @@ void read_top(JsonObject& fields, std::string_view name, Job& job) {
   job.top = top->get<size_t>();
 }
 
-void read_parameters(const Json& value, Job& job) {
+// The label of a model of entailment whose name begins like this.
+std::optional<int> label_beginning(const ModelFacts& model, std::string_view word) {
+  if (model.problem != Problem::classification) return std::nullopt;
+  for (int label = 0; label < model.outputs; ++label)
+    if (lower(model.label(label)).starts_with(word)) return label;
+  return std::nullopt;
+}
+
+// "a,b" or ["a", "b"].
+std::vector<std::string> candidate_labels(JsonObject& fields) {
+  if (!fields.get("candidate_labels").is_string()) return fields.strings("candidate_labels");
+  std::vector<std::string> out;
+  for (const std::string_view label : split(fields.string("candidate_labels"), ',')) out.emplace_back(trimmed(label));
+  return out;
+}
+
+// Pairs each text with a hypothesis for each label.
+void read_candidates(JsonObject& fields, const JobRules& rules, Job& job) {
+  constexpr size_t kMaxBytes = size_t{4} << 20;
+  constexpr std::string_view kPlace = "{}";
+  const auto entailment = label_beginning(rules.model, "entail");
+  if (!entailment || rules.model.outputs < 2 || rules.model.texts == 1)
+    throw invalid("parameters: field 'candidate_labels': the model has labels of its own, want none",
+                  "zero-shot labels take a model of entailment");
+  const std::string form =
+      fields.has("hypothesis_template") ? fields.string("hypothesis_template") : "This example is {}.";
+  const size_t place = form.find(kPlace);
+  if (place == std::string::npos) fields.fail("hypothesis_template", form, "a text with {} for the label");
+  ZeroShot zero_shot{.labels = candidate_labels(fields),
+                     .multi_label = fields.boolean_or("multi_label", false),
+                     .entailment = *entailment,
+                     .contradiction = label_beginning(rules.model, "contra").value_or(*entailment == 0 ? 1 : 0)};
+  check_batch(job.texts.size() * zero_shot.labels.size(), rules);
+  std::vector<JobText> texts;
+  size_t bytes = 0;
+  for (const JobText& text : std::exchange(job.texts, {})) {
+    if (text.pair) throw invalid("body: field 'inputs': got a pair, want single texts for candidate labels");
+    for (const std::string& label : zero_shot.labels) {
+      check_text(label, "candidate_labels");
+      std::string hypothesis = form;
+      hypothesis.replace(place, kPlace.size(), label);
+      bytes += text.text.size() + hypothesis.size();
+      if (bytes > kMaxBytes)
+        throw Refusal(413, ErrorType::validation,
+                      fmt::format("texts and hypotheses are more than {} bytes together", kMaxBytes),
+                      "send fewer or shorter texts at once");
+      texts.push_back({.text = text.text, .pair = std::move(hypothesis)});
+    }
+  }
+  job.texts = std::move(texts);
+  job.shape = Shape::zero_shot;
+  job.zero_shot = std::move(zero_shot);
+}
+
+void read_parameters(const Json& value, const JobRules& rules, Job& job) {
   if (value.is_null()) return;
   JsonObject fields(value, "parameters");
-  if (fields.has("candidate_labels"))
-    throw invalid("parameters: field 'candidate_labels': the model has labels of its own, want none",
-                  "for zero-shot labels, send pairs of the text and a hypothesis to a model of entailment");
+  if (fields.has("candidate_labels")) read_candidates(fields, rules, job);
   read_top(fields, "top_k", job);
   if (const Json* name = fields.find("function_to_apply")) job.scoring = scoring_named(*name);
   job.unknown_fields += fields.unread();
@@ -250,7 +304,7 @@ Job read_rerank(const Json& body, const JobRules& rules, Shape shape) {
     add_texts(std::move(texts), documents ? "documents" : "texts", job);
     check_pairs(job);
     read_options(fields, rules, job);
-    if (documents) read_top(fields, "top_n", job);
+    read_top(fields, "top_n", job);
     job.return_text = fields.boolean_or(documents ? "return_documents" : "return_text", false);
     job.unknown_fields = fields.unread();
     return job;
@@ -283,7 +337,8 @@ Job parse_text_classification(const Json& body, const JobRules& rules) {
       job.texts.push_back(one_input(inputs, rules));
     }
     read_options(fields, rules, job);
-    if (const Json* parameters = fields.find("parameters")) read_parameters(*parameters, job);
+    if (const Json* parameters = fields.find("parameters")) read_parameters(*parameters, rules, job);
+    if (job.zero_shot) job.zero_shot->list = inputs.is_array();
     fields.ignore("options");
     job.unknown_fields += fields.unread();
     return job;

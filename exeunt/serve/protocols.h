@@ -43,7 +43,7 @@ struct ExitOptions {
   bool details = false;
 };
 
-enum class Shape { predict, predict_batch, rerank, rerank_documents, classify, infer };
+enum class Shape { predict, predict_batch, zero_shot, rerank, rerank_documents, classify, infer };
 
 // What is given as the score of a label.
 enum class Scoring {
@@ -51,6 +51,14 @@ enum class Scoring {
   logits,   // as the model puts them out
   sigmoid,  // of each logit
   softmax
+};
+
+// Labels of the client's, for a model of entailment: a text is paired with a hypothesis for each of them.
+struct ZeroShot {
+  std::vector<std::string> labels = {};
+  bool multi_label = false;               // a label's score does not depend on the others
+  bool list = false;                      // answered with a list, also for one text
+  int entailment = 0, contradiction = 0;  // of the model's labels
 };
 
 struct Job {
@@ -61,8 +69,9 @@ struct Job {
   bool truncate = true;
   bool truncate_left = false;
   Scoring scoring = Scoring::native;
-  std::optional<size_t> top = {};         // how many labels of a text, or of the texts ranked, are given; none: all
-  bool return_text = false;               // rerank
+  std::optional<size_t> top = {};  // how many labels of a text, or of the texts ranked, are given; none: all
+  bool return_text = false;        // rerank
+  std::optional<ZeroShot> zero_shot = {};
   std::optional<std::string> id = {};     // infer
   std::vector<std::string> outputs = {};  // infer: the requested names
   int unknown_fields = 0;                 // ignored, and counted
@@ -93,14 +102,16 @@ using ParseJob = Job (*)(const Json& body, const JobRules& rules);
 
 // Hugging Face's inference API, /: {"inputs": "a" | ["a", "b"] (two texts) | {"text": "a", "text_pair": "b"},
 // "parameters": {"top_k", "function_to_apply"}}, with the other fields of /predict. Answered with a list for each text.
+// With "parameters": {"candidate_labels", "hypothesis_template", "multi_label"}, zero-shot classification by a model of
+// entailment, as transformers' pipeline has it; 422 for other models.
 [[nodiscard]] Job parse_text_classification(const Json& body, const JobRules& rules);
 
 // text-embeddings-inference, /rerank: {"query": "q", "texts": ["a", "b"], "truncate", "truncation_direction",
-// "raw_scores", "return_text", "exit"}; 424 for a model with more than one output.
+// "raw_scores", "return_text", "top_n", "exit"}; 424 for a model with more than one output.
 [[nodiscard]] Job parse_rerank(const Json& body, const JobRules& rules);
 
 // Cohere, Jina and vLLM, /v1/rerank and /v2/rerank: {"model": "m", "query": "q", "documents": ["a", {"text": "b"}],
-// "top_n", "return_documents"}, with the other fields of /rerank; 404 for a model of another name.
+// "return_documents"}, with the other fields of /rerank; 404 for a model of another name.
 [[nodiscard]] Job parse_rerank_documents(const Json& body, const JobRules& rules);
 
 // vLLM, /classify: {"model": "m", "input": "a" | ["a", "b"], "exit"}; 404 for a model of another name.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bodies in and out, by protocol. Examples named "document" are from the protocols' specifications.
+#include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "exeunt/policy/policy_text.h"
 #include "exeunt/serve/active_request.h"
 #include "exeunt/serve/protocols.h"
 #include "tests/fixtures/scratch.h"
@@ -183,6 +186,110 @@ TEST(TextClassification, RejectsInvalidInputs) {
   EXPECT_EQ(refused(parse_text_classification, R"({"inputs":["a","b","c","d"]})").first, 413);
 }
 
+ModelFacts entailment_model() {
+  ModelFacts model = two_classes();
+  model.labels = {"contradiction", "neutral", "ENTAILMENT"};
+  model.outputs = 3;
+  model.texts = 2;
+  return model;
+}
+
+TEST(ZeroShot, PairsEachTextWithEachHypothesis) {
+  Job job = parsed(parse_text_classification,
+                   R"({"inputs":"a","parameters":{"candidate_labels":"sport, art","hypothesis_template":"It is {}!"}})",
+                   entailment_model());
+  ASSERT_EQ(job.texts.size(), 2U);
+  EXPECT_EQ(job.texts[0].text, "a");
+  EXPECT_EQ(job.texts[0].pair, "It is sport!");
+  EXPECT_EQ(job.texts[1].pair, "It is art!");
+  ASSERT_TRUE(job.zero_shot.has_value());
+  EXPECT_EQ(job.zero_shot->entailment, 2);
+  EXPECT_EQ(job.zero_shot->contradiction, 0);
+  EXPECT_FALSE(job.zero_shot->multi_label);
+  job = parsed(parse_text_classification,
+               R"({"inputs":["a"],"parameters":{"candidate_labels":["x"],"multi_label":true}})", entailment_model());
+  EXPECT_EQ(job.texts.at(0).pair, "This example is x.");
+  EXPECT_TRUE(job.zero_shot->multi_label && job.zero_shot->list);
+  ModelFacts two = entailment_model();  // as cross-encoders of two classes have it
+  two.labels = {"entailment", "not_entailment"};
+  two.outputs = 2;
+  job = parsed(parse_text_classification, R"({"inputs":"a","parameters":{"candidate_labels":["x"]}})", two);
+  EXPECT_EQ(job.zero_shot->contradiction, 1);
+}
+
+TEST(ZeroShot, RejectsOtherModelsAndInvalidLabels) {
+  const auto asked = [](const std::string& inputs, const std::string& parameters, const ModelFacts& model) {
+    return refused(parse_text_classification, "{\"inputs\":" + inputs + ",\"parameters\":{" + parameters + "}}", model);
+  };
+  const ModelFacts model = entailment_model();
+  const std::string labels = R"("candidate_labels":["x"])";
+  EXPECT_THAT(asked(R"("a")", labels, two_classes()).second, HasSubstr("the model has labels of its own"));
+  ModelFacts several = model, single = model;
+  several.problem = Problem::multi_label;
+  single.texts = 1;
+  EXPECT_EQ(asked(R"("a")", labels, several).first, 422);
+  EXPECT_EQ(asked(R"("a")", labels, single).first, 422);
+  EXPECT_EQ(asked(R"({"text":"a","text_pair":"b"})", labels, model).first, 422);
+  EXPECT_EQ(asked(R"("a")", labels + R"(,"hypothesis_template":"none")", model).first, 422);
+  EXPECT_EQ(asked(R"("a")", labels + R"(,"multi_label":1)", model).first, 422);
+  EXPECT_EQ(asked(R"("a")", R"("candidate_labels":[3])", model).first, 422);
+  EXPECT_EQ(asked(R"("a")", R"("candidate_labels":["x",""])", model).first, 400);
+  EXPECT_EQ(asked(R"("a")", R"("candidate_labels":[])", model).first, 400);
+  EXPECT_EQ(asked(R"("a")", R"("candidate_labels":"a,b,c,d")", model).first, 413);
+  const std::string long_text = "\"" + std::string(3 << 20, 'a') + "\"";
+  EXPECT_EQ(asked(long_text, R"("candidate_labels":"a,b")", model).first, 413);
+  EXPECT_EQ(parsed(parse_text_classification, "{\"inputs\":" + long_text + R"(,"parameters":{"candidate_labels":"a"}})",
+                   model)
+                .texts.size(),
+            1U);
+}
+
+// Scores by hand, as transformers' pipeline defines them.
+TEST(ZeroShot, ScoresEntailmentAmongLabelsOrAgainstContradiction) {
+  const ModelFacts model = entailment_model();
+  const std::vector<Answer> answers{answer({0, 9, std::log(3.0F)}, {}), answer({std::log(2.0F), 0, 0}, {})};
+  const auto scored = [&](const std::string& parameters, size_t count = 2) {
+    const Job job = parsed(parse_text_classification,
+                           R"({"inputs":"a","parameters":{"candidate_labels":)" + parameters + "}}", model);
+    return Json::parse(rendered(job, {answers.begin(), answers.begin() + static_cast<ptrdiff_t>(count)}, model));
+  };
+  Json one = scored(R"(["x","y"])");
+  EXPECT_EQ(one["sequence"], "a");
+  EXPECT_EQ(one["labels"], Json({"x", "y"}));
+  EXPECT_NEAR(one["scores"][0].get<double>(), 0.75, 1e-6);
+  EXPECT_NEAR(one["scores"][1].get<double>(), 0.25, 1e-6);
+  one = scored(R"(["x","y"],"multi_label":true)");
+  EXPECT_NEAR(one["scores"][0].get<double>(), 0.75, 1e-6);  // of entailment against contradiction: 3 to 1
+  EXPECT_NEAR(one["scores"][1].get<double>(), 1.0 / 3, 1e-6);
+  EXPECT_NEAR(scored(R"(["x"])", 1)["scores"][0].get<double>(), 0.75, 1e-6) << "one label has nothing to share with";
+  const Json best = scored(R"(["y","x"],"top_k":1)");
+  EXPECT_EQ(best["labels"], Json::array({"y"}));
+  EXPECT_EQ(best["scores"].size(), 1U);
+  const Job both =
+      parsed(parse_text_classification, R"({"inputs":["a","b"],"parameters":{"candidate_labels":["x"]}})", model);
+  const Json list = Json::parse(rendered(both, answers, model));
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[1]["sequence"], "b");
+}
+
+// A certificate bounds how many pairs get another label; scores of labels across pairs may change without that.
+TEST(ZeroShot, IsNotCoveredByThePromiseOfPairsWithExits) {
+  const ModelFacts model = entailment_model();
+  for (const char* policy : {"full", "entropy:0.1"}) {
+    ActiveRequest request;
+    request.job = parsed(parse_text_classification, R"({"inputs":"a","parameters":{"candidate_labels":["x"]}})", model);
+    auto bound = std::make_shared<BoundPolicy>();
+    bound->spec = parse_policy(policy);
+    request.policy = bound;
+    request.outcomes.push_back({.answer = answer({0, 0, 1}, {})});
+    const HttpResponse response = compose(request, model, "cpu");
+    EXPECT_EQ(response.status, 200);
+    const auto promise =
+        std::ranges::find_if(response.fields, [](const auto& one) { return one.first == "x-promise"; });
+    EXPECT_EQ(promise != response.fields.end(), std::string(policy) != "full") << policy;
+  }
+}
+
 TEST(TextClassification, AnswersWithListForEachText) {
   Job job = parsed(parse_text_classification, R"({"inputs":"a"})");
   EXPECT_EQ(rendered(job, {answer({1, 2}, {0.27F, 0.73F})}),
@@ -341,6 +448,9 @@ TEST(Rerank, RanksPairsByScore) {
                                     std::optional<std::string_view>("Deep learning is...")));
   EXPECT_EQ(rendered(job, {answer({0}, {}), answer({40}, {})}, model),
             R"([{"index":1,"score":1.0},{"index":0,"score":0.5}])");
+  const Job best = parsed(parse_rerank, R"({"query":"q","texts":["a","b"],"top_n":1})", model);
+  EXPECT_EQ(rendered(best, {answer({0}, {}), answer({40}, {})}, model), R"([{"index":1,"score":1.0}])");
+  EXPECT_EQ(refused(parse_rerank, R"({"query":"q","texts":["a"],"top_n":0})", model).first, 422);
   job.return_text = true;
   job.scoring = Scoring::logits;
   EXPECT_EQ(
