@@ -165,7 +165,7 @@ void LinearModel::learn(const std::vector<Terms>& texts, const std::vector<float
     shuffle(order, static_cast<uint64_t>(epoch));
     for (const size_t text : order) {
       logits_of(texts[text], out);
-      take_gradient(out, gold.data() + text * (problem_ == Problem::multi_label ? width_ : 1));
+      take_gradient(out, gold.data() + text * (gold.size() / texts.size()));
       float square = 0;
       for (const float value : out) square += value * value;
       const auto step = [&](uint32_t bucket, float weight, float* row) {
@@ -230,23 +230,21 @@ std::vector<float> LinearModel::answers(const Dataset& data) const {
 
 std::vector<float> majority_answer(const Dataset& train) {
   check(!train.examples.empty(), "rows have a majority answer");
-  if (train.problem == Problem::regression) {
-    double sum = 0;
-    for (const Example& example : train.examples) sum += example.gold;
-    return {static_cast<float>(sum / static_cast<double>(train.examples.size()))};
+  const std::vector<float> gold = gold_of(train);
+  const size_t width = gold.size() / train.examples.size();
+  std::map<std::vector<float>, int64_t> rows;  // with each answer
+  switch (train.problem) {
+    case Problem::classification:
+    case Problem::multi_label:
+      for (auto at = gold.begin(); at != gold.end(); at += static_cast<ptrdiff_t>(width))
+        ++rows[{at, at + static_cast<ptrdiff_t>(width)}];
+      return std::max_element(rows.begin(), rows.end(),
+                              [](const auto& a, const auto& b) { return a.second < b.second; })
+          ->first;
+    case Problem::regression:
+      break;
   }
-  const bool sets = train.problem == Problem::multi_label;
-  std::map<std::vector<int>, std::pair<int64_t, const Example*>> counts;  // rows, and one of them
-  for (const Example& example : train.examples) {
-    auto& [rows, one] = counts[sets ? example.given : std::vector{static_cast<int>(example.gold)}];
-    ++rows;
-    one = &example;
-  }
-  const auto most = std::max_element(counts.begin(), counts.end(),
-                                     [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
-  std::vector<float> out;
-  append_gold(train, *most->second.second, out);
-  return out;
+  return {static_cast<float>(std::accumulate(gold.begin(), gold.end(), 0.0) / static_cast<double>(gold.size()))};
 }
 
 std::vector<BaselineScore> baseline(const Dataset& train, const Dataset& data, const std::vector<Metric>& metrics) {
@@ -254,8 +252,14 @@ std::vector<BaselineScore> baseline(const Dataset& train, const Dataset& data, c
   std::vector<float> always;
   for (size_t row = 0; row < data.examples.size(); ++row) always.insert(always.end(), majority.begin(), majority.end());
   const auto scores = [&](const std::vector<float>& answers) {
-    return train.problem == Problem::multi_label ? score_sets(metrics, answers, gold, data.labels.size())
-                                                 : score(metrics, answers, gold);
+    switch (train.problem) {
+      case Problem::classification:
+      case Problem::regression:
+        return score(metrics, answers, gold);
+      case Problem::multi_label:
+        return score_sets(metrics, answers, gold, data.labels.size());
+    }
+    return std::vector<Score>();
   };
   return {{majority_name(train.problem), scores(always)},
           {"linear model", scores(LinearModel(some_rows(train)).answers(data))}};

@@ -158,12 +158,16 @@ Dataset SplitReader::read(std::string_view bytes, const OnBadRow& on_bad_row) {
 }  // namespace
 
 void append_gold(const Dataset& data, const Example& example, std::vector<float>& gold) {
-  const bool sets = data.problem == Problem::multi_label;
-  if (!sets || std::isnan(example.gold))
-    return gold.resize(gold.size() + (sets ? data.labels.size() : 1), example.gold);
   const size_t begin = gold.size();
-  gold.resize(begin + data.labels.size(), 0.0F);
-  for (const int label : example.given) gold[begin + static_cast<size_t>(label)] = 1;
+  switch (data.problem) {
+    case Problem::classification:
+    case Problem::regression:
+      return gold.push_back(example.gold);
+    case Problem::multi_label:
+      gold.resize(begin + data.labels.size(), std::isnan(example.gold) ? example.gold : 0.0F);
+      if (std::isnan(example.gold)) return;
+      for (const int label : example.given) gold[begin + static_cast<size_t>(label)] = 1;
+  }
 }
 
 Dataset parse_split(const Task& task, Split split, std::string_view bytes, const std::string& where,

@@ -29,6 +29,19 @@ std::string hash_of(const Example& example) {
   return hash.hex();
 }
 
+// What a row counts as where each part gets its share. Of several labels one represents the row, which suffices.
+float stratum_of(const Dataset& data, const Example& example) {
+  switch (data.problem) {
+    case Problem::classification:
+      return example.gold;
+    case Problem::multi_label:
+      return example.given.empty() ? example.gold : static_cast<float>(example.given.back());
+    case Problem::regression:
+      return 0;
+  }
+  return 0;
+}
+
 // Assigns each row, one label after the other; texts with several labels count for that of their first row.
 std::vector<Part> parts_of(const Dataset& data, double eval_share, double certify_share) {
   std::map<std::string, std::pair<std::string, std::vector<size_t>>> together;
@@ -45,11 +58,7 @@ std::vector<Part> parts_of(const Dataset& data, double eval_share, double certif
   std::map<float, double> rows_of;
   for (const auto& [hash, rows] : all) {
     const Example& first = data.examples[rows.front()];
-    // Of several labels one represents the row, which suffices to stratify.
-    const float label = data.problem == Problem::regression ? 0
-                        : data.problem == Problem::multi_label && !first.given.empty()
-                            ? static_cast<float>(first.given.back())
-                            : first.gold;
+    const float label = stratum_of(data, first);
     by_label[label].push_back(&rows);
     rows_of[label] += static_cast<double>(rows.size());
   }
@@ -77,10 +86,17 @@ Dataset empty_like(const Dataset& data) {
 
 // As user_data reads it back.
 std::string label_text(const Dataset& data, const Example& example) {
-  if (data.problem == Problem::regression) return fmt::format("{}", example.gold);
-  if (data.problem != Problem::multi_label) return data.labels.at(static_cast<size_t>(example.gold));
   std::string out;
-  for (const int label : example.given) out += (out.empty() ? "" : "|") + data.labels.at(static_cast<size_t>(label));
+  switch (data.problem) {
+    case Problem::classification:
+      return data.labels.at(static_cast<size_t>(example.gold));
+    case Problem::multi_label:
+      for (const int label : example.given)
+        out += (out.empty() ? "" : "|") + data.labels.at(static_cast<size_t>(label));
+      return out;
+    case Problem::regression:
+      return fmt::format("{}", example.gold);
+  }
   return out;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
 #include <random>
 
 #include "exeunt/base/error.h"

@@ -41,9 +41,7 @@ std::vector<int> evaluated_layers(const PolicySpec& spec, const ExitSites& sites
   return layers;
 }
 
-// Cross entropy of the gold label, or the squared error of a regression.
-double loss_of(std::span<const float> logits, float gold, bool classes) {
-  if (!classes) return (logits[0] - gold) * (logits[0] - gold);
+double cross_entropy(std::span<const float> logits, float gold) {
   const double peak = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
@@ -58,6 +56,20 @@ double set_loss(std::span<const float> logits, std::span<const float> gold) {
     sum += std::max(z, 0.0) - z * gold[c] + std::log1p(std::exp(-std::fabs(z)));
   }
   return sum / static_cast<double>(logits.size());
+}
+
+// Of logits for a row with gold.
+double loss_of(const ExitTrace& trace, size_t row, std::span<const float> logits) {
+  const std::span<const float> gold = std::span(trace.gold).subspan(row * trace.gold_width(), trace.gold_width());
+  switch (trace.info.problem) {
+    case Problem::classification:
+      return cross_entropy(logits, gold[0]);
+    case Problem::multi_label:
+      return set_loss(logits, gold);
+    case Problem::regression:
+      return (logits[0] - gold[0]) * (logits[0] - gold[0]);
+  }
+  return 0;
 }
 
 }  // namespace
@@ -119,9 +131,14 @@ Scorer::Scorer(const ExitTrace& trace, ScorerOptions options)
 
 std::vector<Score> Scorer::quality(std::span<const float> predicted, const LogitsOf& logits_of) const {
   if (!trace_.labelled()) return {};
-  if (trace_.info.problem != Problem::multi_label)
-    return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
-  return score_sets(options_.metrics, sets(logits_of), trace_.gold, static_cast<size_t>(trace_.width));
+  switch (trace_.info.problem) {
+    case Problem::classification:
+    case Problem::regression:
+      return exeunt::score(options_.metrics, predicted, trace_.gold, options_.positive);
+    case Problem::multi_label:
+      return score_sets(options_.metrics, sets(logits_of), trace_.gold, static_cast<size_t>(trace_.width));
+  }
+  return {};
 }
 
 std::vector<float> Scorer::sets(const LogitsOf& logits_of) const {
@@ -209,11 +226,7 @@ std::vector<ExitScore> Scorer::each_exit() const {
     for (size_t row = 0; row < trace_.rows; ++row) {
       const auto logits = trace_.at(row, exit);
       predicted[row] = answer_of(trace_.info, logits);
-      if (labelled && trace_.info.problem == Problem::multi_label) {
-        loss += set_loss(logits, std::span(trace_.gold).subspan(row * trace_.gold_width(), trace_.gold_width()));
-      } else if (labelled) {
-        loss += loss_of(logits, trace_.gold[row], classes);
-      }
+      if (labelled) loss += loss_of(trace_, row, logits);
       if (classes && labelled) {
         const Evidence evidence = compute_evidence(trace_.exit_logits(logits));
         bins.add(evidence.confidence, trace_.right(row, logits));

@@ -424,6 +424,23 @@ OrderedJson exeunt_config(const ModelSpec& spec) {
   return out;
 }
 
+namespace {
+
+// As transformers has it.
+std::string_view problem_type(Problem problem) noexcept {
+  switch (problem) {
+    case Problem::classification:
+      return "single_label_classification";
+    case Problem::multi_label:
+      return "multi_label_classification";
+    case Problem::regression:
+      return "regression";
+  }
+  return {};
+}
+
+}  // namespace
+
 OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, std::string_view architecture,
                                 DType dtype) {
   OrderedJson out;
@@ -440,16 +457,14 @@ OrderedJson hugging_face_config(const ModelSpec& spec, const ExitLayout& exits, 
     out["classifier_bias"] = pooler.bias;
   }
   if (!exits.sites.empty()) {
-    const bool regression = exits.problem == Problem::regression;
-    const std::vector<std::string> labels = regression ? std::vector<std::string>{"LABEL_0"} : exits.labels;
+    const bool named = exits.problem != Problem::regression;
+    const std::vector<std::string> labels = named ? exits.labels : std::vector<std::string>{"LABEL_0"};
     OrderedJson::object_t id2label, label2id;  // names are distinct, so nothing is looked for among those before it
     for (size_t i = 0; i < labels.size(); ++i) id2label.emplace_back(std::to_string(i), labels[i]);
     for (size_t i = 0; i < labels.size(); ++i) label2id.emplace_back(labels[i], i);
     out["id2label"] = std::move(id2label);
     out["label2id"] = std::move(label2id);
-    out["problem_type"] = regression                              ? "regression"
-                          : exits.problem == Problem::multi_label ? "multi_label_classification"
-                                                                  : "single_label_classification";
+    out["problem_type"] = problem_type(exits.problem);
   }
   out["torch_dtype"] = dtype == DType::f16 ? "float16" : dtype == DType::bf16 ? "bfloat16" : "float32";
   return out;
