@@ -224,7 +224,7 @@ std::vector<Entry> choice_entries(const CLI::Option& option) {
 const CLI::App& verb_at(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* verb = &app;
   for (const std::string& word : words) {
-    if (verb->get_name() == "launch" && word == "train") verb = &app;
+    if (verb->get_name() == "launch" && (word == "train" || word == "pretrain")) verb = &app;
     const auto verbs = verbs_of(*verb);
     const auto inner =
         std::find_if(verbs.begin(), verbs.end(), [&](const auto* one) { return one->get_name() == word; });

@@ -83,7 +83,8 @@ std::string fate(int status) {
 
 struct Plan {
   int processes = 0, port = 0;
-  char** verb = nullptr;  // "train" and what follows
+  char** verb = nullptr;          // "train" or "pretrain", and what follows
+  const char* program = nullptr;  // that has it
 };
 
 Plan read_plan(int argc, char** argv) {
@@ -100,8 +101,10 @@ Plan read_plan(int argc, char** argv) {
     }
   }
   if (plan.processes == 0) throw Error(Code::usage, "--nproc is required", kHint);
-  if (i >= argc || std::strcmp(argv[i], "train") != 0) throw Error(Code::usage, "got no verb to launch", kHint);
+  const std::string_view verb = i < argc ? argv[i] : "";
+  if (verb != "train" && verb != "pretrain") throw Error(Code::usage, "got no verb to launch", kHint);
   plan.verb = argv + i;
+  plan.program = verb == "train" ? "exeunt-train" : "exeunt-lab";
   return plan;
 }
 
@@ -117,7 +120,7 @@ Plan read_plan(int argc, char** argv) {
   for (char** word = plan.verb; *word != nullptr; ++word) arguments.push_back(*word);
   arguments.push_back(nullptr);
   try {
-    become("exeunt-train", arguments.data());
+    become(plan.program, arguments.data());
   } catch (const Error& error) {
     ::_exit(report(error));
   }
@@ -189,7 +192,7 @@ void add_launch(CommandLine& line) {
       {"exeunt launch --nproc 2 train --model bert-base --task RTE --data glue_data --out runs/rte"}, [numbers] {});
   verb->add_option("--nproc", numbers->at(0), "Number of processes, usually one per GPU")->required();
   verb->add_option("--port", numbers->at(1), "Rendezvous over this port, on every interface, instead of a file");
-  verb->add_option("train", "The verb train and its flags")->required();
+  verb->add_option("train", "The verb train, or pretrain of exeunt-lab, and its flags")->required();
 }
 
 }  // namespace exeunt::apps

@@ -16,6 +16,7 @@
 #include "exeunt/train/run_files.h"
 #include "exeunt/train/run_state.h"
 #include "exeunt/train/torch_compat.h"
+#include "exeunt/train/world.h"
 #include "lab/pretrain/pretrain_network.h"
 
 namespace exeunt {
@@ -31,6 +32,11 @@ constexpr const char* kStateTensors = "pretraining_state.safetensors";
 constexpr const char* kStateFormat = "exeunt.pretraining/1";
 constexpr size_t kMaxState = size_t{1} << 30;
 constexpr int64_t kEvalRows = 2048;  // of the held-out documents
+
+// The name of a process's random numbers in a checkpoint.
+std::string random_of(int rank) {
+  return rank == 0 ? "random.cpu" : fmt::format("random.cpu.{}", rank);
+}
 
 // Sums of losses by exit since the last line of the log, as many as there were.
 class LossSums {
@@ -65,19 +71,23 @@ class Pretraining {
   PretrainResult go();
 
  private:
+  // The first process alone speaks and writes.
+  [[nodiscard]] bool is_rank_zero() const noexcept { return world_.rank() == 0; }
   void notice(std::string_view text) const {
-    if (options_.notice) options_.notice(text);
+    if (options_.notice && is_rank_zero()) options_.notice(text);
   }
+  [[nodiscard]] int64_t rows_of_step() const { return int64_t{options_.batch} * options_.accumulation; }
   void make_network();
   void load_heads();
   [[nodiscard]] OrderedJson configuration() const;
   [[nodiscard]] std::span<const int64_t> rows_of(int64_t step);
-  [[nodiscard]] nn::PretrainTensors batch_of(const std::vector<PackedRow>& rows, std::span<const int64_t> which,
-                                             uint64_t epoch);
+  [[nodiscard]] nn::PretrainTensors tensors_of(const std::vector<PackedRow>& rows, std::span<const int64_t> which,
+                                               uint64_t epoch, const PretrainCounts& counts) const;
   void step();
   void log(const OrderedJson& entry);
   void log_step(const nn::PretrainReport& report);
   [[nodiscard]] OrderedJson evaluate();
+  void notice_start() const;
   void save();
   void restore(const fs::path& folder);
   [[nodiscard]] PretrainResult finish();
@@ -87,13 +97,14 @@ class Pretraining {
   PretrainOptions options_;  // with the precision that was chosen
   ModelSpec spec_;
   torch::Device device_;
+  nn::World world_;
   HeldOutRows rows_;
   int64_t per_epoch_ = 0, steps_ = 0;
   nn::PretrainNetwork network_{nullptr};
   std::optional<nn::PretrainStepper> stepper_;
   std::vector<int64_t> order_;  // of the rows in epoch `epoch_`
   int64_t epoch_ = -1;
-  int64_t tokens_ = 0;  // seen, without padding
+  int64_t tokens_ = 0;  // seen by all processes, without padding
   OrderedJson entries_ = OrderedJson::array();
   std::optional<RunLog> log_;
   std::optional<Progress> progress_;
@@ -107,7 +118,8 @@ Pretraining::Pretraining(const Checkpoint& base, const Corpus& corpus, const Pre
       corpus_(corpus),
       options_(options),
       spec_(options.scratch.value_or(base.spec())),
-      device_(nn::compat::choose_device(options.device, 0)),
+      device_(nn::compat::choose_device(options.device, nn::World::local_rank())),
+      world_(nn::World::join(device_.is_cuda())),
       rows_(hold_out_documents(corpus, pack_rows(corpus, options.shape), options.hold_out)),
       token_sums_(static_cast<size_t>(spec_.layers)),
       order_sums_(static_cast<size_t>(spec_.layers)) {
@@ -118,12 +130,12 @@ Pretraining::Pretraining(const Checkpoint& base, const Corpus& corpus, const Pre
                 fmt::format("--groups: got {}, want at most {}, one for each layer", options_.groups, spec_.layers));
   }
   if (options_.threads > 0) torch::set_num_threads(options_.threads);
-  per_epoch_ = static_cast<int64_t>(rows_.train.size()) / options_.batch;
+  per_epoch_ = static_cast<int64_t>(rows_.train.size()) / rows_of_step();
   if (per_epoch_ == 0) {
     throw Error(Code::bad_file,
                 fmt::format("the corpus has {} rows of {} tokens to train on, want at least one batch of {}",
-                            rows_.train.size(), options_.tokens, options_.batch),
-                "add text, or lower --batch or --hold-out");
+                            rows_.train.size(), options_.tokens, rows_of_step()),
+                "add text, or lower --batch, --accumulation or --hold-out");
   }
   steps_ = options_.steps > 0 ? options_.steps
                               : std::max<int64_t>(1, std::llround(options_.epochs * static_cast<double>(per_epoch_)));
@@ -156,7 +168,8 @@ void Pretraining::make_network() {
                                  .schedule = {.steps = steps_, .warmup = options_.warmup * static_cast<double>(steps_)},
                                  .groups = options_.groups,
                                  .equilibrium = !options_.no_equilibrium,
-                                 .bf16 = options_.precision == "bf16"});
+                                 .bf16 = options_.precision == "bf16",
+                                 .world = &world_});
 }
 
 // The heads of an earlier pretraining, where the base has them; other backbones begin with new ones.
@@ -184,6 +197,7 @@ OrderedJson Pretraining::configuration() const {
   out["corpus"] = corpus_sha256(corpus_);
   out["device"] = device_.is_cuda() ? "cuda" : "cpu";
   out["torch"] = nn::compat::version();
+  if (world_.size() > 1) out["world"] = world_.size();
   return out;
 }
 
@@ -195,24 +209,32 @@ std::span<const int64_t> Pretraining::rows_of(int64_t step) {
     order_ = shuffled_rows(static_cast<int64_t>(rows_.train.size()),
                            {.seed = static_cast<uint64_t>(options_.seed), .epoch = static_cast<uint64_t>(epoch)});
   }
-  const auto batch = static_cast<size_t>(options_.batch);
-  return std::span<const int64_t>(order_).subspan(static_cast<size_t>(step % per_epoch_) * batch, batch);
+  const auto rows = static_cast<size_t>(rows_of_step());
+  return std::span<const int64_t>(order_).subspan(static_cast<size_t>(step % per_epoch_) * rows, rows);
 }
 
-// Counts the tokens, without padding.
-nn::PretrainTensors Pretraining::batch_of(const std::vector<PackedRow>& rows, std::span<const int64_t> which,
-                                          uint64_t epoch) {
-  const PretrainBatch batch = make_pretrain_batch(corpus_, rows, which, options_.shape,
-                                                  {.seed = static_cast<uint64_t>(options_.seed), .epoch = epoch});
-  if (&rows == &rows_.train) {
-    for (const uint8_t real : batch.real) tokens_ += real;
-  }
+nn::PretrainTensors Pretraining::tensors_of(const std::vector<PackedRow>& rows, std::span<const int64_t> which,
+                                            uint64_t epoch, const PretrainCounts& counts) const {
+  PretrainBatch batch = make_pretrain_batch(corpus_, rows, which, options_.shape,
+                                            {.seed = static_cast<uint64_t>(options_.seed), .epoch = epoch});
+  batch.counts = counts;
   return nn::pretrain_tensors(batch, options_.shape, device_);
 }
 
+// Each process takes its part of every batch. Losses are means over the rows of all of them.
 void Pretraining::step() {
   const std::span<const int64_t> which = rows_of(stepper_->steps_done());
-  const nn::PretrainReport report = stepper_->step(batch_of(rows_.train, which, static_cast<uint64_t>(epoch_)));
+  const PretrainCounts counts = count_rows(corpus_, rows_.train, which, options_.shape);
+  tokens_ += counts.tokens;
+  const auto batch = static_cast<size_t>(options_.batch), rank = static_cast<size_t>(world_.rank()),
+             size = static_cast<size_t>(world_.size());
+  const size_t begin = rank * batch / size, end = (rank + 1) * batch / size;
+  std::vector<nn::PretrainTensors> parts;
+  for (size_t first = 0; begin < end && first < which.size(); first += batch) {
+    parts.push_back(
+        tensors_of(rows_.train, which.subspan(first + begin, end - begin), static_cast<uint64_t>(epoch_), counts));
+  }
+  const nn::PretrainReport report = stepper_->step(parts);
   if (!std::isfinite(report.loss())) {
     throw Error(Code::failure, fmt::format("the loss is {} at step {}", report.loss(), stepper_->steps_done()),
                 "lower the learning rate; the last good checkpoint is kept");
@@ -254,12 +276,17 @@ OrderedJson Pretraining::evaluate() {
   const auto count = std::min(static_cast<int64_t>(rows_.held_out.size()), kEvalRows);
   if (count == 0) return entry;
   Tensor sums = torch::zeros({2, spec_.layers}, torch::kDouble);
-  for (int64_t first = 0; first < count; first += options_.batch) {
+  const int64_t batch = options_.batch;
+  for (int64_t first = batch * world_.rank(); first < count; first += batch * world_.size()) {
     std::vector<int64_t> which;
-    for (int64_t row = first; row < std::min<int64_t>(first + options_.batch, count); ++row) which.push_back(row);
-    sums += stepper_->evaluate(batch_of(rows_.held_out, which, UINT64_MAX)) * static_cast<double>(which.size());
+    for (int64_t row = first; row < std::min(first + batch, count); ++row) which.push_back(row);
+    const PretrainCounts counts = count_rows(corpus_, rows_.held_out, which, options_.shape);
+    const Tensor losses = stepper_->evaluate(tensors_of(rows_.held_out, which, UINT64_MAX, counts));
+    sums += losses * static_cast<double>(which.size());
   }
-  sums /= static_cast<double>(count);
+  std::vector<Tensor> all{sums};
+  world_.all_reduce(all, {sums});
+  sums = all.front() / static_cast<double>(count);
   const auto list = [&](int64_t part) {
     OrderedJson out = OrderedJson::array();
     for (int64_t i = 0; i < sums.size(1); ++i) out.push_back(sums[part][i].item<double>());
@@ -273,6 +300,8 @@ OrderedJson Pretraining::evaluate() {
 }
 
 void Pretraining::save() {
+  const std::vector<Tensor> random = world_.gather(nn::compat::random_state(torch::kCPU));
+  if (!is_rank_zero()) return;
   const fs::path path = options_.out / fmt::format("checkpoint-{}", stepper_->steps_done());
   const Checkpoint weights = nn::to_checkpoint(*network_->network(), {.folder = base_.folder(), .where = "checkpoint"});
   (void)write_exeunt_folder(
@@ -282,7 +311,9 @@ void Pretraining::save() {
                         for (const auto& item : network_->head()->named_parameters()) {
                           tensors.add("mlm." + item.key(), item.value());
                         }
-                        tensors.add("random.cpu", nn::compat::random_state(torch::kCPU));
+                        for (size_t rank = 0; rank < random.size(); ++rank) {
+                          tensors.add(random_of(static_cast<int>(rank)), random[rank]);
+                        }
                         nn::add_gpu_random(device_, tensors);
                         write_safetensors(folder / kStateTensors, tensors.list(), {{"format", kStateFormat}});
                         const OrderedJson state{
@@ -309,24 +340,39 @@ void Pretraining::restore(const fs::path& folder) {
   check(nn::load_parameters(*network_->network(), weights).empty(), "a checkpoint has all weights of its network");
   for (auto& item : network_->head()->named_parameters()) item.value().copy_(nn::tensor_of(set, "mlm." + item.key()));
   nn::restore_optimizer(set, fields.get("optimizer_steps"), stepper_->adam());
-  nn::restore_random(set, "random.cpu", device_);
+  nn::restore_random(set, random_of(world_.rank()), device_);
   stepper_->set_steps_done(state.at("step").get<int64_t>());
   tokens_ = state.at("tokens").get<int64_t>();
   entries_ = state.at("log_history");
 }
 
+void Pretraining::notice_start() const {
+  notice(fmt::format("{} tokens in {} documents: {} rows to train on, {} held out; {} steps of {} rows, {} on {}{}",
+                     corpus_.ids.size(), corpus_.size(), rows_.train.size(), rows_.held_out.size(), steps_,
+                     rows_of_step(), options_.precision, device_.str(),
+                     world_.size() > 1 ? fmt::format(", {} processes", world_.size()) : ""));
+  if (options_.hold_out == 0 || !rows_.held_out.empty()) return;
+  const auto documents = static_cast<double>(corpus_.size());
+  notice(fmt::format("nothing is held out to evaluate on: {:g} % of {} document{} is less than one; {}",
+                     100 * options_.hold_out, corpus_.size(), corpus_.size() == 1 ? "" : "s",
+                     corpus_.size() == 1 ? "put blank lines between documents"
+                                         : fmt::format("--hold-out {:g} holds out one or more",
+                                                       std::min(0.5, std::ceil(100 / documents) / 100))));
+}
+
 PretrainResult Pretraining::go() {
-  prepare_folder(options_.out, options_.resume, options_.overwrite);
-  torch::manual_seed(static_cast<uint64_t>(options_.seed));
+  if (is_rank_zero()) prepare_folder(options_.out, options_.resume, options_.overwrite);
+  world_.barrier();
+  torch::manual_seed(static_cast<uint64_t>(options_.seed + world_.rank()));
   if (options_.resume) {
     (void)load_newest(
         options_.out, [&](std::string_view text) { notice(text); }, [&](const fs::path& path) { restore(path); });
   }
-  write_settings(options_.out, configuration());
-  log_.emplace(options_.out, entries_);
-  notice(fmt::format("{} tokens in {} documents: {} rows to train on, {} held out; {} steps of {} rows, {} on {}",
-                     corpus_.ids.size(), corpus_.size(), rows_.train.size(), rows_.held_out.size(), steps_,
-                     options_.batch, options_.precision, device_.str()));
+  if (is_rank_zero()) {
+    write_settings(options_.out, configuration());
+    log_.emplace(options_.out, entries_);
+  }
+  notice_start();
   progress_.emplace("pretrain", steps_, options_.progress);
   progress_->advance(stepper_->steps_done());
   started_ = logged_at_ = steady_clock::now();
@@ -337,7 +383,8 @@ PretrainResult Pretraining::go() {
     if (options_.eval_every > 0 && done % options_.eval_every == 0 && done < steps_) {
       if (const OrderedJson entry = evaluate(); !entry.empty()) log(entry);
     }
-    const bool stop = options_.stop != nullptr && options_.stop->load();
+    // Whoever is asked to stop, all stop at the same step.
+    const bool stop = world_.all_reduce(options_.stop != nullptr && options_.stop->load() ? 1.0 : 0.0) > 0;
     if (stop || (options_.save_every > 0 && done % options_.save_every == 0)) save();
     if (!stop) continue;
     progress_.reset();
@@ -355,6 +402,8 @@ PretrainResult Pretraining::finish() {
   results["tokens"] = tokens_;
   results["train_runtime"] = seconds;
   results["tokens_per_second"] = static_cast<double>(tokens_ - first_tokens_) / std::max(seconds, 1e-9);
+  PretrainResult out{.stopped = false, .steps = steps_, .results = std::move(results)};
+  if (!is_rank_zero()) return out;
   const Checkpoint backbone =
       nn::pretrained_backbone(*network_->network(), {.folder = base_.folder(), .where = "pretrained model"});
   const auto notices = write_exeunt_folder(
@@ -369,8 +418,8 @@ PretrainResult Pretraining::finish() {
          return std::vector<std::string>{kHeadFile};
        }});
   for (const std::string& line : notices) notice(line);
-  write_atomically(options_.out / "results.json", json_text(results));
-  return {.stopped = false, .steps = steps_, .results = std::move(results)};
+  write_atomically(options_.out / "results.json", json_text(out.results));
+  return out;
 }
 
 }  // namespace

@@ -68,10 +68,8 @@ Tensor tensor_from(const std::vector<T>& values, at::IntArrayRef sides, const to
   return out.to(device, /*non_blocking=*/true);
 }
 
-std::vector<float> divided(std::vector<float> weights) {
-  float sum = 0;
-  for (const float weight : weights) sum += weight;
-  for (float& weight : weights) weight /= std::max(1.0F, sum);
+std::vector<float> divided(std::vector<float> weights, int64_t count) {
+  for (float& weight : weights) weight /= static_cast<float>(std::max<int64_t>(1, count));
   return weights;
 }
 
@@ -87,9 +85,9 @@ PretrainTensors pretrain_tensors(const PretrainBatch& batch, const PretrainShape
                     .real = tensor_from(batch.real, {rows, shape.tokens}, device).to(torch::kBool)},
           .places = tensor_from(places, {rows + slots}, device),
           .gold = tensor_from(batch.gold, {slots}, device),
-          .weight = tensor_from(divided(batch.weight), {slots}, device),
+          .weight = tensor_from(divided(batch.weight, batch.counts.predictions), {slots}, device),
           .order = tensor_from(batch.order, {rows}, device),
-          .order_weight = tensor_from(divided(batch.order_weight), {rows}, device)};
+          .order_weight = tensor_from(divided(batch.order_weight, batch.counts.ordered), {rows}, device)};
 }
 
 TokenHeadImpl::TokenHeadImpl(const ModelSpec& spec) : activation_(spec.activation) {
@@ -203,11 +201,11 @@ std::vector<AdamSlot> PretrainStepper::make_slots() {
   return slots;
 }
 
-Tensor PretrainStepper::pass(const PretrainTensors& batch, const std::vector<bool>& active) {
+std::vector<Tensor> PretrainStepper::pass(const PretrainTensors& batch, const std::vector<bool>& active) {
   network_->train();
   const auto& [texts, places, gold, weight, order, order_weight] = batch;
   const std::vector<Tensor> inputs{texts.ids, texts.types, texts.real, places, gold, weight, order, order_weight};
-  const std::vector<Tensor> found = graphs_.run(done_ % options_.groups, inputs, [&](const std::vector<Tensor>& in) {
+  return graphs_.run(done_ % options_.groups, inputs, [&](const std::vector<Tensor>& in) {
     std::vector<Tensor> out;
     {
       const compat::Autocast autocast(options_.bf16);
@@ -219,16 +217,29 @@ Tensor PretrainStepper::pass(const PretrainTensors& batch, const std::vector<boo
     for (AdamSlot& slot : adam_.slots()) out.push_back(std::exchange(slot.parameter.mutable_grad(), {}));
     return out;
   });
-  for (size_t i = 1; i < found.size(); ++i) adam_.slots()[i - 1].parameter.mutable_grad() = found[i];
-  return found.front();
 }
 
-PretrainReport PretrainStepper::step(const PretrainTensors& batch) {
+PretrainReport PretrainStepper::step(std::span<const PretrainTensors> batches) {
   const std::vector<bool> active = active_exits(network_->network()->spec().layers, options_.groups, done_);
-  const Tensor losses = pass(batch, active);
+  std::vector<Tensor> sums, like;  // the losses, then the gradients
+  const auto exits = std::count(active.begin(), active.end(), true);
+  like.push_back(torch::zeros({2, exits}, adam_.slots().front().parameter.device()));
+  for (const AdamSlot& slot : adam_.slots()) like.push_back(slot.parameter);
+  sums.resize(like.size());
+  for (const PretrainTensors& batch : batches) {
+    const std::vector<Tensor> found = pass(batch, active);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!found[i].defined()) continue;
+      // The next pass writes over what this one returned.
+      sums[i] = sums[i].defined() ? sums[i].add_(found[i]) : batches.size() > 1 ? found[i].clone() : found[i];
+    }
+  }
+  if (options_.world != nullptr) options_.world->all_reduce(sums, like);
+  const Tensor losses = sums.front();
   std::vector<Tensor> gradients;
-  for (const AdamSlot& slot : adam_.slots()) {
-    if (slot.parameter.grad().defined()) gradients.push_back(slot.parameter.grad());
+  for (size_t i = 1; i < sums.size(); ++i) {
+    adam_.slots()[i - 1].parameter.mutable_grad() = sums[i];
+    if (sums[i].defined()) gradients.push_back(sums[i]);
   }
   const double schedule = options_.schedule.at(done_++);
   PretrainReport out{.gradient_norm = clip_gradients(gradients, options_.clip), .rate = options_.lr * schedule};

@@ -4,17 +4,20 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "exeunt/train/adamw.h"
 #include "exeunt/train/network.h"
 #include "exeunt/train/stage_plan.h"
 #include "exeunt/train/step_graphs.h"
+#include "exeunt/train/world.h"
 #include "lab/pretrain/pretrain_rows.h"
 
 namespace exeunt::nn {
 
-// A batch as tensors. Weights are divided by their sum, so that a weighted sum is a mean.
+// A batch as tensors. Weights are divided by its counts, so that the weighted sums of a step's batches add up to a
+// mean.
 struct PretrainTensors {
   TextBatch texts;
   Tensor places;               // [rows + predictions] int64: each row's first token, then the masked ones
@@ -83,7 +86,8 @@ struct PretrainStepOptions {
   Schedule schedule = {};
   int groups = 2;
   bool equilibrium = true;
-  bool bf16 = false;  // CUDA alone
+  bool bf16 = false;             // CUDA alone
+  const World* world = nullptr;  // whose gradients are all-reduced; null = this one alone
 };
 
 struct PretrainReport {
@@ -96,7 +100,8 @@ class PretrainStepper {
  public:
   PretrainStepper(PretrainNetwork network, const PretrainStepOptions& options);
 
-  PretrainReport step(const PretrainTensors& batch);
+  // One step on all of `batches`, which are this process's part of it; none is a part, too.
+  PretrainReport step(std::span<const PretrainTensors> batches);
   // Losses of all exits without a step and without dropout, [2, exits].
   [[nodiscard]] Tensor evaluate(const PretrainTensors& batch);
 
@@ -106,8 +111,8 @@ class PretrainStepper {
 
  private:
   [[nodiscard]] std::vector<AdamSlot> make_slots();
-  // Losses as PretrainNetwork has them; their gradients are in the parameters.
-  [[nodiscard]] Tensor pass(const PretrainTensors& batch, const std::vector<bool>& active);
+  // Losses as PretrainNetwork has them, and the gradient of each slot; valid until the next call.
+  [[nodiscard]] std::vector<Tensor> pass(const PretrainTensors& batch, const std::vector<bool>& active);
 
   PretrainNetwork network_{nullptr};
   PretrainStepOptions options_;

@@ -21,7 +21,7 @@ constexpr uint64_t kOrderOfRows = UINT64_MAX;  // a row number that no row has
 
 size_t predictions(const PretrainShape& shape, size_t tokens) {
   const auto wanted = static_cast<int64_t>(std::llround(shape.mask_share * static_cast<double>(tokens)));
-  return static_cast<size_t>(std::clamp<int64_t>(wanted, 1, shape.slots()));
+  return std::min(static_cast<size_t>(std::clamp<int64_t>(wanted, 1, shape.slots())), tokens);
 }
 
 int64_t any_token(const PretrainShape& shape, SplitMix64& random) {
@@ -47,7 +47,7 @@ class RowWriter {
 
   // Hides some of the ordinary tokens: a random choice of them, by a partial shuffle.
   void hide(SplitMix64& random) {
-    const size_t count = ordinary_.size(), wanted = std::min(predictions(shape_, count), count);
+    const size_t count = ordinary_.size(), wanted = predictions(shape_, count);
     for (size_t slot = 0; slot < wanted; ++slot) {
       std::swap(ordinary_[slot], ordinary_[slot + random.below(count - slot)]);
     }
@@ -119,10 +119,24 @@ HeldOutRows hold_out_documents(const Corpus& corpus, const std::vector<PackedRow
   return out;
 }
 
+PretrainCounts count_rows(const Corpus& corpus, const std::vector<PackedRow>& packed, std::span<const int64_t> which,
+                          const PretrainShape& shape) {
+  PretrainCounts out;
+  for (const int64_t number : which) {
+    const PackedRow& row = packed[static_cast<size_t>(number)];
+    const int64_t tokens = corpus.tokens_of(row.first, row.last), ordered = row.last - row.first > 1 ? 1 : 0;
+    out.tokens += tokens + 2 + ordered;  // [CLS], and [SEP] behind each half
+    out.predictions += static_cast<int64_t>(predictions(shape, static_cast<size_t>(tokens)));
+    out.ordered += ordered;
+  }
+  return out;
+}
+
 PretrainBatch make_pretrain_batch(const Corpus& corpus, const std::vector<PackedRow>& packed,
                                   std::span<const int64_t> which, const PretrainShape& shape, const Draw& draw) {
   PretrainBatch batch;
   batch.rows = static_cast<int64_t>(which.size());
+  batch.counts = count_rows(corpus, packed, which, shape);
   const auto cells = which.size() * static_cast<size_t>(shape.tokens),
              slots = which.size() * static_cast<size_t>(shape.slots());
   batch.ids.assign(cells, shape.pad);

@@ -37,13 +37,23 @@ struct HeldOutRows {
 };
 [[nodiscard]] HeldOutRows hold_out_documents(const Corpus& corpus, const std::vector<PackedRow>& rows, double share);
 
+// What rows have to train on, whichever tokens are drawn.
+struct PretrainCounts {
+  int64_t tokens = 0;       // without padding
+  int64_t predictions = 0;  // of masked tokens
+  int64_t ordered = 0;      // rows that have an order
+};
+[[nodiscard]] PretrainCounts count_rows(const Corpus& corpus, const std::vector<PackedRow>& packed,
+                                        std::span<const int64_t> which, const PretrainShape& shape);
+
 // Rows side by side, in the shape in which they are trained on. Unused slots have weight 0 and place 0.
 struct PretrainBatch {
   int64_t rows = 0;
-  std::vector<int64_t> ids, types;    // [rows, tokens]
-  std::vector<uint8_t> real;          // [rows, tokens]: no padding
-  std::vector<int64_t> order;         // [rows]: 0 in order, 1 swapped
-  std::vector<float> order_weight;    // [rows]: 0 for a row of one sentence, which has no order
+  PretrainCounts counts;            // of these rows, or of the whole step that they are a part of: losses are its means
+  std::vector<int64_t> ids, types;  // [rows, tokens]
+  std::vector<uint8_t> real;        // [rows, tokens]: no padding
+  std::vector<int64_t> order;       // [rows]: 0 in order, 1 swapped
+  std::vector<float> order_weight;  // [rows]: 0 for a row of one sentence, which has no order
   std::vector<int64_t> places, gold;  // [rows, slots]: in the flattened rows, and what was there
   std::vector<float> weight;          // [rows, slots]: 1 for a prediction
 };

@@ -15,7 +15,7 @@ struct PretrainSettings : RunSettings {
 
   int64_t steps = 0;
   double epochs = 1;
-  int batch = 256, tokens = 128;
+  int batch = 256, accumulation = 1, tokens = 128;
   double lr = 2e-4, warmup = 0.06, weight_decay = 0.01, clip = 1, adam_epsilon = 1e-6;
   double mask_share = 0.15, hold_out = 0.01;
   int groups = 2;
@@ -30,7 +30,9 @@ struct PretrainSettings : RunSettings {
     visit(shapes_weights(
               {.name = "epochs", .help = "Passes over the corpus", .flag = "--epochs", .low = 0, .open = true}),
           self.epochs);
-    visit(shapes_weights({"batch", "Batch size, in rows", "--batch", 1}), self.batch);
+    visit(shapes_weights({"batch", "Batch size, in rows of all processes together", "--batch", 1}), self.batch);
+    visit(shapes_weights({"accumulation", "Gradient accumulation steps: batches in a step", "--accumulation", 1}),
+          self.accumulation);
     visit(shapes_weights({"tokens", "Tokens of a row, special tokens included", "--max-length", 8, 1 << 14}),
           self.tokens);
     visit(shapes_weights({.name = "lr", .help = "Learning rate", .flag = "--lr", .low = 0, .open = true}), self.lr);

@@ -2,6 +2,7 @@
 #include "apps/exeunt-train/train.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/text/tokenizer.h"
+#include "exeunt/train/run.h"
 #include "exeunt/train/run_files.h"
 #include "lab/cli/auto_flags.h"
 #include "lab/pretrain/pretrain.h"
@@ -25,12 +26,14 @@ ModelSpec reshaped(ModelSpec spec, const PretrainFlags& flags) {
   return spec;
 }
 
-void run_pretrain(const Common& common, const PretrainFlags& flags) {
+void run_pretrain(const Common& asked, const PretrainFlags& flags) {
+  Common common = asked;
+  if (!first_process()) common.quiet = true;
   if (!flags.scratch && (flags.layers > 0 || flags.hidden > 0 || flags.heads > 0 || flags.inner > 0)) {
     throw Error(Code::usage, "--layers, --hidden, --heads and --inner need --scratch",
                 "weights that exist have their shape; begin with new ones by --scratch");
   }
-  if (!flags.resume && !flags.overwrite) require_free(flags.out);
+  if (first_process() && !flags.resume && !flags.overwrite) require_free(flags.out);
   const Checkpoint model = Checkpoint::open(flags.model);
   for (const std::string& line : model.notices()) notice(common, line);
   const auto tokenizer = load_tokenizer(model.folder());
@@ -45,6 +48,7 @@ void run_pretrain(const Common& common, const PretrainFlags& flags) {
                                     {.most = options.shape.room(), .threads = flags.threads});
   options.stop = stop_on_signals();
   const PretrainResult result = pretrain(model, corpus, options);
+  if (!first_process()) return;
   if (common.json) return print_json(result.stopped ? OrderedJson{{"stopped_at", result.steps}} : result.results);
   if (result.stopped) {
     fmt::print("stopped at step {}; continue with --resume\n", result.steps);

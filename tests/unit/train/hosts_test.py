@@ -4,7 +4,7 @@
 
     hosts_test.py EXEUNT TESTS_FOLDER [LOG]
 
-The loss curve must be that of one process; when a host dies, the other ends with an error that says so; both then resume. Needs
+The loss curve must be that of one process, also in pretraining; when a host dies, the other ends with an error that says so; both then resume. Needs
 root and iproute2.
 """
 import json
@@ -18,6 +18,8 @@ import time
 
 sys.argv[1] = str(pathlib.Path(sys.argv[1]).resolve())
 import launch_test as one_host  # arguments, data and model of the test on one host
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lab/pretrain'))
+import processes_test as pretraining  # the same of pretraining
 
 EXEUNT = sys.argv[1]
 ADDRESSES = ['10.213.77.1', '10.213.77.2']
@@ -81,6 +83,16 @@ def same_curve(hosts, folder, say):
     say(f'12 steps on two hosts: losses differ by at most {worst:.1e} from those of one process')
 
 
+def same_pretraining(hosts, folder, say):
+    pretraining.corpus(folder / 'corpus.txt')
+    pretraining.done(folder, *pretraining.arguments('pretrained-one', '--batch', '4', '--accumulation', '2', '--steps', '6'))
+    for status, errors in map(ended, hosts.both(pretraining.arguments('pretrained-two', '--batch', '8', '--steps', '6'), folder)):
+        expect(status == 0, f'a host that pretrains ended with {status}: {errors}')
+    worst = pretraining.furthest(*(pretraining.weights(folder / name) for name in ('pretrained-one', 'pretrained-two')))
+    expect(worst < 1e-4, f'weights pretrained on two hosts differ by {worst} from those of one process')
+    say(f'6 steps of pretraining on two hosts: weights differ by at most {worst:.1e} from those of one process that accumulates')
+
+
 def dead_host(hosts, folder, say):
     command = one_host.arguments(folder, 'killed', '--max-steps', '100000', '--save-every', '10')
     first, second = hosts.both(command, folder)
@@ -127,6 +139,7 @@ def main():
             one_host.model_without_dropout(folder / 'model')
             one_host.data(folder / 'data.csv', 47)
             same_curve(hosts, folder, say)
+            same_pretraining(hosts, folder, say)
             dead_host(hosts, folder, say)
     finally:
         hosts.remove()

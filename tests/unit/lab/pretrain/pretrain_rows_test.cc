@@ -153,6 +153,25 @@ TEST(PretrainBatches, AreFixedBySeedEpochAndRow) {
   EXPECT_THAT(shuffled_rows(6, {.seed = 3, .epoch = 2}), ElementsAre(3, 2, 1, 0, 4, 5));
 }
 
+TEST(PretrainBatches, AreCountedWithoutDrawingTheirTokens) {
+  const Corpus corpus = corpus_of({{1}, {3, 3, 2, 7}, {9}, {7, 1}});
+  const PretrainShape shape = shape_of(12);
+  const std::vector<PackedRow> rows = pack_rows(corpus, shape);
+  std::vector<int64_t> which(rows.size());
+  std::iota(which.begin(), which.end(), int64_t{0});
+  const PretrainBatch batch = make_pretrain_batch(corpus, rows, which, shape, {});
+  const PretrainCounts counts = count_rows(corpus, rows, which, shape);
+  EXPECT_EQ(counts.tokens, std::accumulate(batch.real.begin(), batch.real.end(), int64_t{0}));
+  EXPECT_EQ(static_cast<double>(counts.predictions), std::accumulate(batch.weight.begin(), batch.weight.end(), 0.0));
+  EXPECT_EQ(static_cast<double>(counts.ordered),
+            std::accumulate(batch.order_weight.begin(), batch.order_weight.end(), 0.0));
+  EXPECT_GT(counts.ordered, 0);
+  EXPECT_LT(counts.ordered, batch.rows);
+  EXPECT_EQ(batch.counts.tokens, counts.tokens);
+  EXPECT_EQ(batch.counts.predictions, counts.predictions);
+  EXPECT_EQ(batch.counts.ordered, counts.ordered);
+}
+
 TEST(PretrainBatches, OfOneSegmentHaveOneType) {
   const Corpus corpus = corpus_of({{4, 3}});
   PretrainShape shape = shape_of(16);

@@ -170,7 +170,7 @@ TEST(PretrainStepper, ReportsActiveExitsAndLearns) {
   PretrainStepper stepper(small.network, {.lr = 3e-3, .schedule = {.steps = 120, .warmup = 10}, .groups = 2});
   double first = 0, last = 0;
   for (int step = 0; step < 120; ++step) {
-    const PretrainReport report = stepper.step(small.batch(static_cast<uint64_t>(step % 6)));
+    const PretrainReport report = stepper.step(std::vector{small.batch(static_cast<uint64_t>(step % 6))});
     const auto group = active_exits(small.spec.layers, 2, step);
     for (size_t i = 0; i < group.size(); ++i) EXPECT_EQ(report.tokens[i].has_value(), group[i]);
     EXPECT_GT(report.gradient_norm, 0);
@@ -182,6 +182,30 @@ TEST(PretrainStepper, ReportsActiveExitsAndLearns) {
   EXPECT_LT(last, 0.7 * first);
 }
 
+// Parts with other numbers of predictions and of rows with an order add up to the step of the whole.
+TEST(PretrainStepper, AddsUpThePartsOfAStep) {
+  Small whole(calm_spec()), apart(calm_spec());
+  const PretrainStepOptions options{.lr = 3e-3, .schedule = {.steps = 8, .warmup = 1}};
+  PretrainStepper one(whole.network, options), several(apart.network, options);
+  const std::vector<int64_t> which{0, 3, 5, 9, 2, 1};
+  for (uint64_t step = 0; step < 8; ++step) {
+    const PretrainCounts counts = count_rows(whole.corpus, whole.rows, which, whole.shape);
+    const auto tensors = [&](size_t first, size_t rows) {
+      PretrainBatch batch = make_pretrain_batch(whole.corpus, whole.rows, std::span(which).subspan(first, rows),
+                                                whole.shape, {.seed = 1, .epoch = step});
+      batch.counts = counts;
+      return pretrain_tensors(batch, whole.shape);
+    };
+    const PretrainReport want = one.step(std::vector{tensors(0, 6)});
+    const PretrainReport got = several.step(std::vector{tensors(0, 3), tensors(3, 1), tensors(4, 2)});
+    EXPECT_NEAR(got.loss(), want.loss(), 1e-4);
+    EXPECT_NEAR(got.gradient_norm, want.gradient_norm, 1e-4);
+  }
+  const auto parameters = apart.network->named_parameters();
+  for (const auto& item : whole.network->named_parameters())
+    EXPECT_TRUE(torch::allclose(item.value(), parameters[item.key()], 1e-3, 1e-4)) << item.key();
+}
+
 TEST(PretrainStepper, TakesTheStepsOfTheCpuOnAGpu) {
   if (compat::gpus() == 0) GTEST_SKIP() << "no GPU";
   std::vector<std::vector<double>> losses;
@@ -190,7 +214,9 @@ TEST(PretrainStepper, TakesTheStepsOfTheCpuOnAGpu) {
     small.network->to(device);
     PretrainStepper stepper(small.network, {.schedule = {.steps = 8, .warmup = 1}, .bf16 = device == torch::kCUDA});
     losses.emplace_back();
-    for (uint64_t step = 0; step < 8; ++step) losses.back().push_back(stepper.step(small.batch(step, device)).loss());
+    for (uint64_t step = 0; step < 8; ++step) {
+      losses.back().push_back(stepper.step(std::vector{small.batch(step, device)}).loss());
+    }
   }
   for (size_t i = 0; i < losses[0].size(); ++i) EXPECT_NEAR(losses[0][i], losses[1][i], 2e-2 * losses[0][i]) << i;
 }
@@ -304,6 +330,40 @@ TEST_F(PretrainRun, LogsStepsRatesAndLosses) {
   EXPECT_THAT(kept, testing::UnorderedElementsAre("run.json", "log.jsonl", "results.json", "model", "checkpoint-4"));
 }
 
+TEST_F(PretrainRun, CountsAccumulatedBatchesAsOneStep) {
+  PretrainOptions accumulated = options("accumulated");
+  accumulated.steps = 0;
+  accumulated.accumulation = 3;
+  std::vector<std::string> said;
+  accumulated.notice = [&](std::string_view text) { said.emplace_back(text); };
+  const auto rows = hold_out_documents(corpus, pack_rows(corpus, accumulated.shape), 0.1).train.size();
+  EXPECT_EQ(pretrain(base, corpus, accumulated).steps, static_cast<int64_t>(rows / 12));
+  EXPECT_THAT(said, testing::Contains(HasSubstr(fmt::format("{} steps of 12 rows, fp32 on cpu", rows / 12))));
+  EXPECT_THAT(said, testing::Each(testing::Not(HasSubstr("nothing is held out"))));
+}
+
+TEST_F(PretrainRun, SaysThatNothingIsHeldOutOfFewDocuments) {
+  const auto said_with = [&](double share, int documents) {
+    PretrainOptions few = options("few");
+    few.hold_out = share;
+    few.steps = 1;
+    few.overwrite = true;
+    std::string said;
+    few.notice = [&](std::string_view text) { said += std::string(text) + "\n"; };
+    const PretrainResult result = pretrain(base, counting_corpus(base.spec(), documents), few);
+    EXPECT_EQ(result.results.contains("eval_token_losses"), said.find("nothing is held out") == std::string::npos);
+    return said;
+  };
+  EXPECT_THAT(said_with(0.01, 86),
+              HasSubstr("nothing is held out to evaluate on: 1 % of 86 documents is less than one; "
+                        "--hold-out 0.02 holds out one or more"));
+  EXPECT_THAT(said_with(0.02, 86), testing::Not(HasSubstr("nothing is held out")));
+  EXPECT_THAT(said_with(0.01, 3), HasSubstr("--hold-out 0.34 holds out one or more"));
+  EXPECT_THAT(said_with(0.34, 3), testing::Not(HasSubstr("nothing is held out")));
+  EXPECT_THAT(said_with(0.01, 2), HasSubstr("--hold-out 0.5 holds out one or more"));
+  EXPECT_THAT(said_with(0.5, 2), testing::Not(HasSubstr("nothing is held out")));
+}
+
 TEST_F(PretrainRun, TakesStepsOfItsEpochs) {
   PretrainOptions epochs = options("epochs");
   epochs.steps = 0;
@@ -322,6 +382,7 @@ TEST(PretrainSettings, HaveTheirNamesRangesAndDefaults) {
   EXPECT_EQ(all, R"(steps --steps 0 inf 1 = 0
 epochs --epochs 0 inf open 1 = 1
 batch --batch 1 inf 1 = 256
+accumulation --accumulation 1 inf 1 = 1
 tokens --max-length 8 16384 1 = 128
 lr --lr 0 inf open 1 = 0.0002
 warmup --warmup 0 1 1 = 0.06
