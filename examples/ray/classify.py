@@ -9,25 +9,22 @@ import sys
 
 
 class Classifier:
-    """One for each actor: Ray makes it once and hands it batches, as a dict of numpy arrays."""
+    """One for each actor: Ray makes it once and hands it batches, as tables of Arrow."""
 
     def __init__(self, folder, threads=1):
         import exeunt
-        self.model = exeunt.load(folder, threads=threads)
+        self.model = exeunt.Classifier(folder, threads=threads)
 
     def __call__(self, batch):
-        answers = self.model(batch['text'])
-        batch['label'] = answers.labels
-        batch['score'] = answers.scores.max(axis=1)
-        batch['exit_layer'] = answers.layers
-        return batch
+        import pyarrow
+        return pyarrow.table(self.model.arrow(batch))
 
 
 def main():
     import ray
     folder, source, out = sys.argv[1:4]
     dataset = ray.data.read_parquet(source).map_batches(
-        Classifier, fn_constructor_args=(folder,), batch_size=256, concurrency=4, num_cpus=1)
+        Classifier, fn_constructor_args=(folder,), batch_format='pyarrow', batch_size=256, concurrency=4, num_cpus=1)
     dataset.write_parquet(out)
 
 

@@ -7,25 +7,24 @@ The package `exeunt` and the model folder must be on every worker. A worker open
 """
 import sys
 
-SCHEMA = 'text string, label string, score double, exit_layer int'
+SCHEMA = 'text string, label string, score float, exit_layer int'
 
 
 def classifier(folder, threads=1):
-    """For DataFrame.mapInPandas: a function from batches to batches."""
+    """For DataFrame.mapInArrow: a function from batches to batches."""
 
     def classify(batches):
         import exeunt  # here, on the worker
-        model = exeunt.load(folder, threads=threads)
+        import pyarrow
+        model = exeunt.Classifier(folder, threads=threads)
         for batch in batches:
-            answers = model(batch['text'].tolist())
-            scores = [max(row) for row in answers.scores]
-            yield batch[['text']].assign(label=answers.labels, score=scores, exit_layer=answers.layers)
+            yield from pyarrow.RecordBatchReader.from_stream(model.arrow(batch))
 
     return classify
 
 
 def piped(lines, folder):
-    """The same without pandas: an RDD of lines through the command, a JSON line for each."""
+    """The same without Arrow: an RDD of lines through the command, a JSON line for each."""
     import exeunt
     return lines.pipe(f"{exeunt.command()} predict '{folder}' - --json --quiet")
 
@@ -35,7 +34,7 @@ def main():
     folder, source, out = sys.argv[1:4]
     spark = SparkSession.builder.appName('exeunt').getOrCreate()
     texts = spark.read.parquet(source).select('text')
-    texts.mapInPandas(classifier(folder), schema=SCHEMA).write.parquet(out)
+    texts.mapInArrow(classifier(folder), schema=SCHEMA).write.parquet(out)
 
 
 if __name__ == '__main__':

@@ -9,6 +9,7 @@
 #define EXEUNT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #if defined(__GNUC__)
 #define EXEUNT_API __attribute__((visibility("default")))
@@ -133,6 +134,61 @@ typedef struct exeunt_answers {
  * threads, too. On failure no array is written. */
 EXEUNT_API exeunt_status exeunt_answer(exeunt_model* model, const char* policy, const exeunt_texts* texts,
                                        const exeunt_answers* answers);
+
+/* Arrow's C data interface: structs that every library of Arrow (pyarrow, Polars, DuckDB, Spark …) hands over, laid out
+ * as its specification has them, with the names by which headers see whether another one declares them already. */
+#ifndef ARROW_C_DATA_INTERFACE
+#define ARROW_C_DATA_INTERFACE
+#define ARROW_FLAG_DICTIONARY_ORDERED 1
+#define ARROW_FLAG_NULLABLE 2
+#define ARROW_FLAG_MAP_KEYS_SORTED 4
+struct ArrowSchema {
+  const char* format;
+  const char* name;
+  const char* metadata;
+  int64_t flags;
+  int64_t n_children;
+  struct ArrowSchema** children;
+  struct ArrowSchema* dictionary;
+  void (*release)(struct ArrowSchema*);
+  void* private_data;
+};
+struct ArrowArray {
+  int64_t length;
+  int64_t null_count;
+  int64_t offset;
+  int64_t n_buffers;
+  int64_t n_children;
+  const void** buffers;
+  struct ArrowArray** children;
+  struct ArrowArray* dictionary;
+  void (*release)(struct ArrowArray*);
+  void* private_data;
+};
+#endif
+#ifndef ARROW_C_STREAM_INTERFACE
+#define ARROW_C_STREAM_INTERFACE
+struct ArrowArrayStream {
+  int (*get_schema)(struct ArrowArrayStream*, struct ArrowSchema* out);
+  int (*get_next)(struct ArrowArrayStream*, struct ArrowArray* out);
+  const char* (*get_last_error)(struct ArrowArrayStream*);
+  void (*release)(struct ArrowArrayStream*);
+  void* private_data;
+};
+#endif
+
+/* Record batches with a column of texts (`column`; null: "text"), or arrays of texts: strings, large strings or views
+ * of strings. The texts are read where they lie, and the batch that comes out has the columns of the one that went in,
+ * not copied, then label and score (multi-label models: lists, labels and scores; regression: value), and exit_layer.
+ * They are null where a text is null or blank. `policy`: as in exeunt_answer(). What goes in is taken over, also by a
+ * call that fails. */
+EXEUNT_API exeunt_status exeunt_arrow_batch(exeunt_model* model, const char* policy, const char* column,
+                                            struct ArrowSchema* schema, struct ArrowArray* batch,
+                                            struct ArrowSchema* out_schema, struct ArrowArray* out);
+/* One batch at a time, each read and answered when the next one of `out` is asked for. The model may be closed before
+ * the stream is released. */
+EXEUNT_API exeunt_status exeunt_arrow_stream(exeunt_model* model, const char* policy, const char* column,
+                                             struct ArrowArrayStream* in, struct ArrowArrayStream* out);
 
 /* What every exit says of every text: `logits` has room for [count, exits, outputs]; `tokens` for [count], or is null.
  */

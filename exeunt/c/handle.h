@@ -33,11 +33,15 @@ class Model {
   std::map<std::string, std::shared_ptr<const BoundPolicy>, std::less<>> bound_;  // by text
 };
 
+// What an exeunt_model points to: a stream of answers keeps the model beyond exeunt_close().
+inline const std::shared_ptr<Model>& shared(const exeunt_model* model) noexcept {
+  return *reinterpret_cast<const std::shared_ptr<Model>*>(model);
+}
 inline Model& of(exeunt_model* model) noexcept {
-  return *reinterpret_cast<Model*>(model);
+  return *shared(model);
 }
 inline const Model& of(const exeunt_model* model) noexcept {
-  return *reinterpret_cast<const Model*>(model);
+  return *shared(model);
 }
 
 // Keeps what failed for exeunt_last_error() of this thread, and returns `status`.

@@ -175,12 +175,12 @@ exeunt_status exeunt_open(const char* folder, const exeunt_options* options, exe
     wanted.engine.threads = given.threads;
     wanted.max_length = given.max_length;
     if (given.device != nullptr) wanted.engine.device = exeunt::parse_device(given.device);
-    *model = reinterpret_cast<exeunt_model*>(new Model(folder, wanted));
+    *model = reinterpret_cast<exeunt_model*>(new std::shared_ptr<Model>(std::make_shared<Model>(folder, wanted)));
   });
 }
 
 void exeunt_close(exeunt_model* model) {
-  delete reinterpret_cast<Model*>(model);
+  delete reinterpret_cast<std::shared_ptr<Model>*>(model);
 }
 
 const char* exeunt_problem(const exeunt_model* model) {

@@ -58,7 +58,8 @@ Answer Classifier::answer(std::string_view text, std::optional<std::string_view>
   return std::move(engine_->answer({&encoding, 1}, ask()).front());
 }
 
-std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierText> texts, const Ask& ask) {
+std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierText> texts, const Ask& ask,
+                                                     int64_t first) {
   std::vector<ClassifierAnswer> out(texts.size());
   std::vector<Engine::MakeEncoding> encodings;
   encodings.reserve(texts.size());
@@ -75,7 +76,8 @@ std::vector<ClassifierAnswer> Classifier::answer_all(std::span<const ClassifierT
   auto next = answers.begin();
   for (size_t i = 0; i < out.size(); ++i) {
     if (out[i].blank) continue;
-    if (next->stop_reason == StopReason::failed) throw Error(next->code, fmt::format("text {}: {}", i, next->error));
+    if (next->stop_reason == StopReason::failed)
+      throw Error(next->code, fmt::format("text {}: {}", first + static_cast<int64_t>(i), next->error));
     out[i].answer = std::move(*next++);
   }
   return out;

@@ -50,8 +50,9 @@ class Classifier {
   [[nodiscard]] Encoding encode(const ClassifierText& text) const;
   [[nodiscard]] Answer answer(std::string_view text, std::optional<std::string_view> pair = std::nullopt);
   // Many texts, tokenized and run on the engine's threads. Blank ones keep their places; throws Error for the first
-  // text that encode() refuses otherwise.
-  [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask);
+  // text that encode() refuses otherwise, counted from `first`.
+  [[nodiscard]] std::vector<ClassifierAnswer> answer_all(std::span<const ClassifierText> texts, const Ask& ask,
+                                                         int64_t first = 0);
   // Another policy for `Ask`, resolved as the one at opening. Throws Error (usage) where it does not fit the model.
   [[nodiscard]] std::shared_ptr<const BoundPolicy> bind(const std::string& policy) const;
   // The name of an answer's label, or of several with commas between them; its value for regression.

@@ -56,6 +56,8 @@ _FUNCTIONS = {
     "exeunt_exit_layer": (c_int, [c_void_p, c_int]),
     "exeunt_promise_json": (c_char_p, [c_void_p]),
     "exeunt_answer": (c_int, [c_void_p, c_char_p, POINTER(Texts), POINTER(AnswerArrays)]),
+    "exeunt_arrow_batch": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "exeunt_arrow_stream": (c_int, [c_void_p, c_char_p, c_char_p, c_void_p, c_void_p]),
     "exeunt_trace": (c_int, [c_void_p, POINTER(Texts), c_void_p, c_void_p]),
     "exeunt_replay": (c_int, [POINTER(Logits), c_char_p, c_void_p, c_void_p]),
     "exeunt_sweep": (c_int, [POINTER(Logits), c_char_p, POINTER(c_void_p)]),

@@ -9,6 +9,7 @@ import os
 from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ._arrays import BYTE, FLOAT, INT, ByteArray, FloatArray, IntArray, Room, numpy, packed
+from ._arrow import ArrowBatch, ArrowStream, Capsule, address_of
 from ._library import AnswerArrays, Options, Texts, check, encoded, lib
 from ._trace import Trace
 
@@ -168,6 +169,26 @@ class Model:
                 progress(first + part.count, count)
         index = getattr(texts, "index") if hasattr(texts, "iloc") else None  # of a Series
         return Answers(self.labels, self.problem == "multi_label_classification", rooms, count, index)
+
+    def arrow(self, data: Any, column: str = "text", *, policy: str | None = None) -> Any:
+        """Classifies a column of a table of Arrow: of anything with `__arrow_c_stream__` or `__arrow_c_array__`, such as a
+        pyarrow Table or RecordBatch, a Polars or pandas DataFrame, a DuckDB relation, or a column of texts alone.
+
+        The result is for anything that reads those: the columns of `data`, which are not copied, with label, score (labels
+        and scores of a multi-label model; value of a regression) and exit_layer, null where a text is null or blank. Of a
+        stream one batch at a time is read and answered."""
+        named = encoded(policy), encoded(column)
+        if hasattr(data, "__arrow_c_stream__"):
+            given, out = data.__arrow_c_stream__(), Capsule(b"arrow_array_stream")
+            check(lib.exeunt_arrow_stream(self._open(), *named, address_of(given, b"arrow_array_stream"), out.address))
+            return ArrowStream(out.capsule)
+        if not hasattr(data, "__arrow_c_array__"):
+            raise TypeError(f"data: got a {type(data).__name__}, want one with __arrow_c_stream__ or __arrow_c_array__")
+        schema, array = data.__arrow_c_array__()
+        kind, batch = Capsule(b"arrow_schema"), Capsule(b"arrow_array")
+        check(lib.exeunt_arrow_batch(self._open(), *named, address_of(schema, b"arrow_schema"),
+                                     address_of(array, b"arrow_array"), kind.address, batch.address))
+        return ArrowBatch(kind.capsule, batch.capsule)
 
     @property
     def classes_(self) -> Any:

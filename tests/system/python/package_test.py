@@ -622,37 +622,50 @@ def example(name):
     return module
 
 
-class Frame(dict):
-    """What of pandas' DataFrame the example uses: columns by name, `assign`, and a column's `tolist`."""
-
-    class Column(list):
-        def tolist(self):
-            return list(self)
-
-    def __getitem__(self, names):
-        return Frame({name: self[name] for name in names}) if isinstance(names, list) else Frame.Column(super().__getitem__(names))
-
-    def assign(self, **columns):
-        return Frame(self, **{name: list(values) for name, values in columns.items()})
-
-
 class Clusters(unittest.TestCase):
-    """The examples for Spark and Ray against stand-ins of the calls that hand them batches; not the real ones."""
+    """The examples for Spark, Ray and Polars against stand-ins of the calls that hand them batches; not the real ones."""
+
+    def setUp(self):
+        sys.path.insert(0, str(ROOT / 'tests/unit/c'))
+        self.addCleanup(sys.path.remove, str(ROOT / 'tests/unit/c'))
+        self.arrow = importlib.import_module('arrow_arrays')
+        reader = types.SimpleNamespace(from_stream=self.batches)
+        change = unittest.mock.patch.dict(sys.modules, pyarrow=types.SimpleNamespace(RecordBatchReader=reader, table=self.batches),
+                                          polars=types.SimpleNamespace(DataFrame=self.batches))
+        change.start()
+        self.addCleanup(change.stop)
+
+    def batches(self, answers):
+        """What a package of Arrow reads of a stream: a dict of columns for each batch."""
+        reader, out = self.arrow.Reader(answers), []
+        kind = reader.schema()
+        while (batch := reader.next()) is not None:
+            out.append(self.arrow.columns(kind, batch))
+            self.arrow.release(batch)
+        reader.close()
+        self.arrow.release(kind)
+        return out
+
+    def given(self, texts, column='text'):
+        return self.arrow.Source([lambda: self.arrow.table(self.arrow.strings(texts, 'vu'))],
+                                 lambda: self.arrow.table_type([('vu', column)]))
 
     def wanted(self):
         with exeunt.load(MODEL) as model:
             answers = model(TEXTS)
             return answers.labels, listed(answers.layers)
 
-    def test_spark_hands_batches_to_map_in_pandas(self):
+    def check(self, batches):
+        self.assertEqual([label for batch in batches for label in batch['label']], self.wanted()[0])
+        self.assertEqual([layer for batch in batches for layer in batch['exit_layer']], self.wanted()[1])
+
+    def test_spark_hands_batches_to_map_in_arrow(self):
         classify = pickle_or_same(example('spark').classifier(str(MODEL)))
-        batches = list(classify(iter([Frame(text=TEXTS[:1]), Frame(text=TEXTS[1:])])))
-        self.assertEqual([len(batch['text']) for batch in batches], [1, 3])
-        labels, layers = self.wanted()
-        self.assertEqual([label for batch in batches for label in batch['label']], labels)
-        self.assertEqual([layer for batch in batches for layer in batch['exit_layer']], layers)
-        for batch in batches:
-            self.assertEqual(list(batch), [column.split()[0] for column in example('spark').SCHEMA.split(', ')])
+        batches = list(classify(iter([self.given(TEXTS[:1]), self.given(TEXTS[1:])])))
+        self.assertEqual([len(batch['label']) for batch in batches], [1, 3])
+        self.check(batches)
+        for batch in batches:  # views of strings are not among the columns that the stand-in reads
+            self.assertEqual(['text', *batch], [column.split()[0] for column in example('spark').SCHEMA.split(', ')])
 
     def test_spark_pipes_lines_through_the_command(self):
         class Lines:  # an RDD of one partition: pipe() runs the command with the lines as its input
@@ -663,13 +676,12 @@ class Clusters(unittest.TestCase):
         lines = [json.loads(line) for line in example('spark').piped(Lines(), str(MODEL))]
         self.assertEqual([line['label'] for line in lines], self.wanted()[0])
 
-    @unittest.skipIf(numpy is None, "Ray's batches are numpy arrays")
     def test_ray_hands_batches_to_an_actor(self):
         actor = example('ray').Classifier(str(MODEL))
-        out = [actor({'text': numpy.array(texts, dtype=object)}) for texts in (TEXTS[:3], TEXTS[3:])]
-        labels, layers = self.wanted()
-        self.assertEqual([label for batch in out for label in batch['label']], labels)
-        self.assertEqual([layer for batch in out for layer in batch['exit_layer'].tolist()], layers)
+        self.check(actor(self.given(TEXTS[:3])) + actor(self.given(TEXTS[3:])))
+
+    def test_polars_hands_over_a_frame(self):
+        self.check(example('polars').classified(self.given(TEXTS, 'body'), str(MODEL), 'body'))
 
 
 def pickle_or_same(function):
