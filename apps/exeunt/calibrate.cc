@@ -14,7 +14,7 @@ namespace {
 struct CalibrateFlags {
   CalibrateOptions calibrate;
   BudgetFlags budget{.budgets = {"1%"}};
-  std::string exits, loss, method;
+  std::string exits, loss, decide, max_false, method;
   std::string unit;
   bool no_temperatures = false, report = false, no_report = false, transfer = false;
 };
@@ -23,6 +23,12 @@ CalibrationPlan plan_of(const CalibrateFlags& flags) {
   CalibrationPlan plan = flags.calibrate.plan;
   flags.budget.put_into(plan);
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
+  if (!flags.decide.empty()) plan.loss = loss_named("decision:" + flags.decide);
+  if (!flags.max_false.empty()) {
+    if (!plan.loss || *plan.loss != RiskLoss::missed)
+      throw Error(Code::usage, "--max-false: got another loss, want --loss missed:LABEL", "it is the other side of it");
+    plan.loss->max_false = share_of(flags.max_false, "--max-false");
+  }
   if (!flags.method.empty()) plan.method = method_named(flags.method);
   plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
@@ -66,10 +72,12 @@ void add_calibrate(CommandLine& line) {
       ->allow_extra_args(false)
       ->type_name("FAMILY");
   verb->add_option("--exits", flags->exits, "Comma-separated layers whose exits are used")->default_str("all");
-  verb->add_option("--loss", flags->loss,
-                   "Loss function: disagreement (an answer that differs from full depth), zero_one_drop (how much "
-                   "accuracy falls: changed answers count only by what they lose or gain; needs labels) or abs_diff "
-                   "(regression)");
+  CLI::Option* loss = verb->add_option("--loss", flags->loss, loss_help());
+  verb->add_option("--max-false", flags->max_false,
+                   "With --loss missed:LABEL: largest share of the other texts that get the label");
+  verb->add_option("--decide", flags->decide,
+                   "Promise a decision, not the answer: '>=T' of a value, 'LABEL>=T' of a label's score")
+      ->excludes(loss);
   add_profile_flag(*verb, flags->calibrate.run);
   verb->get_option("--profile")
       ->description("Times to choose the precision by, of 'exeunt bench --save'")
@@ -91,8 +99,8 @@ void add_calibrate(CommandLine& line) {
       ->check(one_of({"texts", "requests"}))
       ->default_str("texts; with --from-server what the model's certificate counts");
   verb->add_option("--group", flags->calibrate.group,
-                   "Certify each group, too: label (without gold, the full-depth answer), length (in quarters) or a "
-                   "column of --data");
+                   "Certify each group, too: label (without gold, the full-depth answer), length (in quarters), exit "
+                   "(at twice --max-drop) or a column of --data");
   add_thresholds_flag(*verb, flags->calibrate.thresholds)
       ->description("Several labels: fit those with the best F1 of each label on the rows that choose, or set them: " +
                     std::string(kThresholdForms));
@@ -106,8 +114,9 @@ void add_calibrate(CommandLine& line) {
   verb->add_flag("--no-temperatures", flags->no_temperatures, "Do not fit a temperature per exit");
   CLI::Option* transfer = verb->add_flag(
       "--transfer", flags->transfer, "Certify on this engine the policy that was certified on another, on these rows");
-  for (const char* other : {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--method", "--unlabelled",
-                            "--unit", "--group", "--no-temperatures", "--range", "--profile", "--thresholds"})
+  for (const char* other :
+       {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--max-false", "--decide", "--method",
+        "--unlabelled", "--unit", "--group", "--no-temperatures", "--range", "--profile", "--thresholds"})
     transfer->excludes(verb->get_option(other));
   add_verbose_flag(line, *verb);
   verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");

@@ -152,29 +152,24 @@ std::string verdict_text(const CertifiedChoice& done) {
   return fmt::format("{}: {:.1f} by {}, {:.1f} by {}", total, speedup->precision, setting, speedup->exits, by_exits);
 }
 
-std::string_view counted_text(RiskLoss loss) {
-  switch (loss) {
-    case RiskLoss::disagreement:
-      return "of answers differ";
-    case RiskLoss::zero_one_drop:
-      return "fewer answers are correct";
-    case RiskLoss::abs_diff:
-      return "mean difference";
-  }
-  return {};
-}
-
 // What a policy did on texts that chose nothing.
 std::string figures_text(const CertifiedChoice& done, size_t budget, const PolicyScore& full,
                          const PolicyScore& early) {
   const DropOutcome& outcome = done.calibration.outcomes[budget];
-  const ExitTrace& rows = done.data.report.rows > 0 ? done.data.report : done.data.certify;
+  const bool reported = done.data.report.rows > 0;
+  const ExitTrace& rows = reported ? done.data.report : done.data.certify;
   std::string text = done.calibration.outcomes.size() > 1 ? fmt::format("{:g} %: ", 100 * outcome.max_drop) : "";
   text += fmt::format("{:.2f} % {} on {} {} texts", 100 * outcome.report.texts,
-                      counted_text(done.calibration.entry.certificate->loss), rows.rows,
-                      done.data.report.rows > 0 ? "test" : "certification");
+                      info_of(done.calibration.entry.certificate->loss).figure,
+                      reported ? outcome.report_rows : outcome.rows, reported ? "test" : "certification");
   if (outcome.interval)
     text += fmt::format(" (95 %: {:.2f} to {:.2f} %)", 100 * outcome.interval->low, 100 * outcome.interval->high);
+  if (outcome.others) {
+    const GroupOutcome& others = *outcome.others;
+    text += fmt::format(", {:g} of {} others called so",
+                        reported ? others.report.texts * static_cast<double>(others.report_rows) : others.losses,
+                        reported ? others.report_rows : others.rows);
+  }
   text += fmt::format(", {:.2f} of {} layers", early.cost.average_layers, rows.info.layers.back());
   for (size_t i = 0; i < early.metrics.size(); ++i)
     text += fmt::format(", {} {:.2f} → {:.2f}", name_of(early.metrics[i].metric), 100 * full.metrics[i].value,

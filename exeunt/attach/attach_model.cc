@@ -343,7 +343,7 @@ class AttachFlow {
     }
     reorder(drawn_, order);
     const bool clustered = weights.most > 1;
-    const RiskMethod method = loss == RiskLoss::disagreement && !clustered ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+    const RiskMethod method = info_of(loss).counts && !clustered ? RiskMethod::ltt_binomial : RiskMethod::wsr;
     const double delta = job_.plan.delta / static_cast<double>(job_.plan.max_drops.size());
     for (int tries = 0, next = 1; next > tries;) {
       tries = next;

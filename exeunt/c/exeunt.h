@@ -226,7 +226,8 @@ typedef struct exeunt_plan {
   const double* max_drop; /* [budgets] largest mean losses, such as 0.01; the smallest becomes the default policy */
   size_t budgets;
   double confidence;  /* 0: 0.95 */
-  const char* loss;   /* "disagreement", "zero_one_drop", "abs_diff"; null: what suits the model */
+  const char* loss;   /* "disagreement", "zero_one_drop", "abs_diff", "missed:LABEL", "missed:LABEL,max_false=0.02",
+                         "decision:LABEL>=0.8", "decision:>=3.5"; null: what suits the model. Labels are "0", "1", ... */
   const char* method; /* "ltt-binomial", "ltt-hb", "wsr", "crc"; null: what suits the loss */
   const char* rules;  /* to choose from: "entropy,patience"; null: those that suit the model */
   unsigned seed;      /* of the split into rows that choose, certify and report */

@@ -146,7 +146,7 @@ exeunt_status exeunt_sweep(const exeunt_logits* logits, const char* policies, ch
     const ExitTrace trace = trace_of(logits);
     const bool regression = trace.info.problem == Problem::regression;
     exeunt::Replayer replayer(trace);
-    exeunt::LossMeter meter(trace, regression ? exeunt::RiskLoss::abs_diff : exeunt::RiskLoss::disagreement,
+    exeunt::LossMeter meter(trace, exeunt::default_loss(trace.info.problem),
                             regression ? observed_range(trace) : std::nullopt);
     OrderedJson rows = OrderedJson::array();
     for (const PolicySpec& policy : exeunt::parse_sweep(policies)) {

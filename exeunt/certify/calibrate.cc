@@ -46,17 +46,18 @@ struct Settled {
   bool requests = false;   // repeats count
   bool clustered = false;  // some rows are drawn together
   double most = 1;         // that one draw weighs
+  bool by_exit = false;    // every exit keeps kExitShare times the budget
 
   [[nodiscard]] RiskTest test(double max_drop) const {
     return {loss, method, max_drop, delta * budget_share(plan, max_drop)};
   }
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
   // What the test of a part needs besides the losses of its rows.
-  [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const;
+  [[nodiscard]] Sample sample(const LossMeter& meter, const ExitTrace& part, const PartRows& rows) const;
   // Of rows that chose nothing.
   [[nodiscard]] LossInterval interval(const std::vector<double>& losses, const Sample& of,
                                       const std::vector<size_t>* rows = nullptr) const {
-    const bool means = clustered && loss == RiskLoss::disagreement;
+    const bool means = clustered && info_of(loss).counts && info_of(loss).least == 0;
     return loss_interval(means ? RiskLoss::abs_diff : loss, draws_of(losses, of, rows).losses);
   }
 };
@@ -90,15 +91,18 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
   Settled settled{data, plan, Grouping(plan.group, data)};
   settled.loss = loss_of(plan, data.fit);
+  settled.by_exit = plan.group.by == "exit";
+  if (settled.by_exit && plan.method == RiskMethod::crc)
+    refuse("groups by exit: method 'crc' holds in expectation over all texts; use another");
   settled.requests = plan.unit == CertifiedUnit::requests && most_of_a_draw(data, false, true) > 1;
   settled.clustered = most_of_a_draw(data, true, false) > 1;
   settled.most = most_of_a_draw(data, settled.clustered, settled.requests);
-  const bool counts = settled.loss != RiskLoss::abs_diff && settled.most == 1;
+  const bool counts = info_of(settled.loss).counts && settled.most == 1;
   if (plan.method) {
     settled.methods = {*plan.method};
   } else {
     if (counts) settled.methods.push_back(RiskMethod::ltt_binomial);
-    if (!counts || settled.loss == RiskLoss::zero_one_drop) settled.methods.push_back(RiskMethod::wsr);
+    if (!counts || info_of(settled.loss).least < 0) settled.methods.push_back(RiskMethod::wsr);
   }
   settled.method = settled.methods.front();
   if (settled.method == RiskMethod::ltt_binomial && !counts)
@@ -109,11 +113,26 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
                                           : ""));
   settled.delta = plan.tries > 0 ? plan.delta * share_of_try(plan.tries) : plan.delta;
   settled.range = range_or_observed(plan.range, data.fit);
+  if (settled.loss.max_false && !(*settled.loss.max_false >= kLeastMaxDrop && *settled.loss.max_false < 1))
+    refuse(fmt::format("max-false: got {}, want a share from {} to below 1", *settled.loss.max_false, kLeastMaxDrop));
   return settled;
 }
 
-Sample Settled::sample(const ExitTrace& part, const PartRows& rows) const {
-  Sample out{.groups = grouping.rows_of(part, rows)};
+std::vector<size_t> common(const std::vector<size_t>& one, const std::vector<size_t>& other) {
+  std::vector<size_t> out;
+  std::set_intersection(one.begin(), one.end(), other.begin(), other.end(), std::back_inserter(out));
+  return out;
+}
+
+// All rows that the loss is about and all others, then those of each group.
+Sample Settled::sample(const LossMeter& meter, const ExitTrace& part, const PartRows& rows) const {
+  Sample out{.whole = !info_of(loss).conditional};
+  if (!out.whole) out.sets.push_back({meter.counted()});
+  if (loss.max_false) out.sets.push_back({meter.others(), loss.max_false});
+  for (const std::vector<size_t>& group : grouping.rows_of(part, rows)) {
+    out.sets.push_back({common(group, meter.counted())});
+    if (loss.max_false) out.sets.push_back({common(group, meter.others()), loss.max_false});
+  }
   out.weights.most = most;
   if (requests) out.weights.of.assign(rows.repeats.begin(), rows.repeats.end());
   std::map<uint64_t, size_t> numbers;
@@ -125,13 +144,13 @@ Sample Settled::sample(const ExitTrace& part, const PartRows& rows) const {
 void refuse_too_few(const Settled& settled, const Sample& certify) {
   const CalibrationData& data = settled.data;
   const CalibrationPlan& plan = settled.plan;
-  const RiskTest test = settled.test(plan.max_drops.front());
   const std::vector<double> no_losses(data.certify.rows);
   const Weights weights = draws_of(no_losses, certify).weights;
-  const int64_t needed = rows_without_loss(test, weights);
   const std::string draws = settled.clustered ? unit_of(plan.cluster_by) : "examples";
-  const auto refuse_below = [&](const std::vector<size_t>* group, const std::string& where) {
-    const size_t rows = draws_of(no_losses, certify, group).losses.size();
+  const auto refuse_below = [&](const std::vector<size_t>* of, const RiskTest& test, const std::string& what,
+                                const std::string& where) {
+    const int64_t needed = rows_without_loss(test, weights);
+    const size_t rows = draws_of(no_losses, certify, of).losses.size();
     if (static_cast<int64_t>(rows) >= needed) return;
     const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
     const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<size_t>(rows, 1)));
@@ -140,17 +159,44 @@ void refuse_too_few(const Settled& settled, const Sample& certify) {
             ? "in expectation"
             : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
                           plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
-    const std::string best = rows > 0 ? fmt::format(", or allow more: {} {} certify {:.3g} % at best", rows, draws,
+    const std::string best = rows > 0 ? fmt::format(", or allow more: {} {} certify {:.3g} % at best", rows, what,
                                                     100 * least_max_drop(test, static_cast<int64_t>(rows), weights))
                                       : "";
     throw Error(Code::failure,
                 fmt::format("not enough data: certifying {:.4g} % {} takes {} {} without a loss, and {} has {}",
-                            100 * test.max_drop, certainty, needed, draws, where, rows),
+                            100 * test.max_drop, certainty, needed, what, where, rows),
                 fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
   };
-  refuse_below(nullptr, "the certify part");
-  for (size_t i = 0; i < certify.groups.size(); ++i)
-    refuse_below(&certify.groups[i], fmt::format("the group '{}' of it", settled.grouping.names()[i]));
+  const RiskTest test = settled.test(plan.max_drops.front());
+  if (certify.whole) refuse_below(nullptr, test, draws, "the certify part");
+  const size_t sides = settled.loss.max_false ? 2 : 1, first = certify.whole ? 0 : sides;
+  for (size_t i = 0; i < certify.sets.size(); ++i) {
+    const RowSet& set = certify.sets[i];
+    const std::string texts =
+        fmt::format("texts that full depth {} '{}'", set.max_drop ? "does not call" : "calls", settled.loss.label);
+    refuse_below(&set.rows, test_of(test, set),
+                 certify.whole       ? draws
+                 : settled.clustered ? fmt::format("{} with {}", draws, texts)
+                                     : texts,
+                 i < first ? "the certify part"
+                           : fmt::format("the group '{}' of it", settled.grouping.names()[(i - first) / sides]));
+  }
+}
+
+// Rows at each exit that a policy may take; nothing can be lost where the answer is the reference itself.
+std::vector<RowSet> exit_sets(const PolicySpec& policy, const Settled& settled, LossMeter& meter, double max_drop) {
+  const std::vector<std::vector<size_t>> by_exit = meter.by_exit(meter.measure(policy));
+  const std::vector<int>& layers = settled.data.fit.info.layers;
+  std::vector<RowSet> out;
+  for (size_t exit = 0; exit < layers.size(); ++exit) {
+    const bool last = exit + 1 == layers.size();
+    const std::vector<int>& used = policy.exits;
+    const bool taken = policy.rule != rule_of<FullRule> &&
+                       (used.empty() || std::find(used.begin(), used.end(), layers[exit]) != used.end());
+    if (last ? !meter.last_is_reference() : taken)
+      out.push_back({by_exit[exit], std::min(kExitShare * max_drop, 1 - 1e-9)});
+  }
+  return out;
 }
 
 FamilyScope scope_of(const Settled& settled) {
@@ -169,20 +215,36 @@ struct Choice {
 // How far a family is expected to go by the method that is set, as if the losses of the fit part were those to come.
 FamilyTrial expected(const Settled& settled, const std::vector<Candidate>& candidates, LossMeter& fit,
                      int64_t certify_rows) {
-  const Sample sample = settled.sample(settled.data.fit, settled.data.fit_rows);
+  const Sample whole = settled.sample(fit, settled.data.fit, settled.data.fit_rows);
   FamilyTrial trial{.method = settled.method, .cost_fraction = 0};
   const std::vector<double>& max_drops = settled.plan.max_drops;
   for (const double max_drop : max_drops) {
-    const auto passes = [&](const PolicySpec& policy) {
-      return would_pass(settled.test(max_drop), fit.measure(policy).losses, certify_rows, sample);
+    const auto passes = [&](const Candidate& candidate) {
+      Sample sample = whole;
+      if (settled.by_exit)
+        for (RowSet& set : exit_sets(candidate.policy, settled, fit, max_drop)) sample.sets.push_back(std::move(set));
+      return would_pass(settled.test(max_drop), fit.measure(candidate.policy).losses, certify_rows, sample);
     };
     size_t last = 0;
-    if (!passes(candidates.front().policy)) trial.cost_fraction = INFINITY;
-    while (last + 1 < candidates.size() && passes(candidates[last + 1].policy)) ++last;
+    if (!passes(candidates.front())) trial.cost_fraction = INFINITY;
+    while (last + 1 < candidates.size() && passes(candidates[last + 1])) ++last;
     trial.cost_fraction += candidates[last].cost_fraction / static_cast<double>(max_drops.size());
     trial.expected.push_back(candidates[last].policy);
   }
   return trial;
+}
+
+// A setting with an exit that few texts take cannot be shown to keep anything there, and would end the walk.
+void drop_rare_exits(const Settled& settled, std::vector<Candidate>& candidates, LossMeter& fit, int64_t certify_rows) {
+  const RiskTest test = settled.test(settled.plan.max_drops.front());
+  const double scale = static_cast<double>(certify_rows) / static_cast<double>(settled.data.fit.rows);
+  const auto rare = [&](const Candidate& candidate) {
+    const std::vector<RowSet> sets = exit_sets(candidate.policy, settled, fit, test.max_drop);
+    return std::any_of(sets.begin(), sets.end(), [&](const RowSet& set) {
+      return scale * static_cast<double>(set.rows.size()) < static_cast<double>(rows_without_loss(test_of(test, set)));
+    });
+  };
+  candidates.erase(std::remove_if(candidates.begin() + 1, candidates.end(), rare), candidates.end());
 }
 
 // The family and the method that should be cheapest once certified, by the fit part alone; the method becomes that of
@@ -197,6 +259,7 @@ Choice choose_family(Settled& settled, const FamilyScope& scope, LossMeter& fit,
   Choice choice;
   for (const std::string& family : families) {
     std::vector<Candidate> candidates = order_candidates(family, scope, fit);
+    if (settled.by_exit) drop_rare_exits(settled, candidates, fit, certify_rows);
     FamilyTrial trial{.cost_fraction = INFINITY};
     for (const RiskMethod method : settled.methods) {
       settled.method = method;
@@ -250,12 +313,6 @@ Tally tally(const std::vector<double>& losses, const PartRows& rows, const std::
   return out;
 }
 
-Tally tally(const std::vector<double>& losses, const PartRows& rows) {
-  std::vector<size_t> all(losses.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  return tally(losses, rows, all);
-}
-
 int64_t count_of(const PartRows& rows, size_t texts, bool requests) {
   return requests ? std::accumulate(rows.repeats.begin(), rows.repeats.end(), int64_t{0}) : static_cast<int64_t>(texts);
 }
@@ -265,36 +322,52 @@ struct Parts {
   explicit Parts(const Settled& s)
       : settled(s),
         data(s.data),
-        sample(s.sample(data.certify, data.certify_rows)),
-        reported(s.sample(data.report, data.report_rows)),
         certify(s.meter(data.certify)),
-        report(s.meter(data.report)) {}
+        report(s.meter(data.report)),
+        sample(s.sample(certify, data.certify, data.certify_rows)),
+        reported(s.sample(report, data.report, data.report_rows)) {}
 
   const Settled& settled;
   const CalibrationData& data;
-  Sample sample, reported;  // of the certify part, and of the report part
   LossMeter certify, report;
+  Sample sample, reported;  // of the certify part, and of the report part
 };
 
-std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<double>& certify,
-                                         const std::vector<double>& report) {
-  std::vector<GroupOutcome> out;
-  const auto& reported = parts.reported.groups;
-  for (size_t i = 0; i < parts.sample.groups.size(); ++i) {
-    const std::vector<size_t>& rows = parts.sample.groups[i];
-    GroupOutcome group{.name = parts.settled.grouping.names()[i], .rows = static_cast<int64_t>(rows.size())};
-    group.losses = tally(certify, parts.data.certify_rows, rows).lost(parts.settled.requests);
-    group.report_rows = static_cast<int64_t>(reported[i].size());
-    group.report = tally(report, parts.data.report_rows, reported[i]).rates();
-    group.interval = parts.settled.interval(report, parts.reported, &reported[i]);
-    out.push_back(std::move(group));
+// A policy's losses on the certify and the report part, and what they are on some of their rows.
+struct Results {
+  const Parts& parts;
+  std::vector<double> certify, report;
+
+  [[nodiscard]] GroupOutcome on(std::string name, const std::vector<size_t>& certified,
+                                const std::vector<size_t>& reported) const {
+    GroupOutcome group{.name = std::move(name), .rows = static_cast<int64_t>(certified.size())};
+    group.losses = tally(certify, parts.data.certify_rows, certified).lost(parts.settled.requests);
+    group.report_rows = static_cast<int64_t>(reported.size());
+    group.report = tally(report, parts.data.report_rows, reported).rates();
+    group.interval = parts.settled.interval(report, parts.reported, &reported);
+    return group;
   }
-  return out;
-}
+
+  [[nodiscard]] std::vector<GroupOutcome> groups() const {
+    const Grouping& grouping = parts.settled.grouping;
+    const auto certified = grouping.rows_of(parts.data.certify, parts.data.certify_rows);
+    const auto reported = grouping.rows_of(parts.data.report, parts.data.report_rows);
+    std::vector<GroupOutcome> out;
+    for (size_t i = 0; i < certified.size(); ++i)
+      out.push_back(on(grouping.names()[i], common(certified[i], parts.certify.counted()),
+                       common(reported[i], parts.report.counted())));
+    return out;
+  }
+};
 
 SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts) {
   const auto losses = [&](size_t i) { return parts.certify.measure(candidates[i].policy).losses; };
-  return certify_sequence(test, candidates.size(), losses, parts.sample);
+  Sample sample = parts.sample;
+  if (parts.settled.by_exit)
+    sample.sets_of = [&](size_t i) {
+      return exit_sets(candidates[i].policy, parts.settled, parts.certify, test.max_drop);
+    };
+  return certify_sequence(test, candidates.size(), losses, sample);
 }
 
 DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
@@ -302,7 +375,9 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   SequenceResult verdict = test_settings(test, candidates, parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
-    const Rates full = tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows).rates();
+    const Rates full =
+        tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows, parts.certify.counted())
+            .rates();
     throw Error(
         Code::failure,
         fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
@@ -313,21 +388,36 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   outcome.max_drop = test.max_drop;
   outcome.policy = candidates[*verdict.setting].policy;
   outcome.p_value = verdict.p_value;
-  const LossMeter::Measured tested = parts.certify.measure(outcome.policy);
-  const Tally counted = tally(tested.losses, parts.data.certify_rows);
+  LossMeter::Measured tested = parts.certify.measure(outcome.policy);
+  const std::vector<size_t>&certified = parts.certify.counted(), &reported = parts.report.counted();
+  const Tally counted = tally(tested.losses, parts.data.certify_rows, certified);
+  outcome.rows = std::llround(parts.settled.requests ? counted.requests : counted.texts);
+  outcome.report_rows = static_cast<int64_t>(reported.size());
   outcome.losses = counted.lost(parts.settled.requests);
-  if (test.method == RiskMethod::ltt_binomial) outcome.losses = lost_sum(tested.losses);
+  if (test.method == RiskMethod::ltt_binomial)
+    outcome.losses = lost_sum(draws_of(tested.losses, {}, &certified).losses);
   outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
   outcome.certify = outcome.report = counted.rates();
-  std::vector<double> fresh;
+  const auto certified_at = parts.certify.by_exit(tested);
+  std::vector<std::vector<size_t>> reported_at(certified_at.size());
+  Results results{parts, std::move(tested.losses), {}};
   if (parts.data.report.rows > 0) {
     LossMeter::Measured seen = parts.report.measure(outcome.policy);
     outcome.report_cost = seen.cost_fraction;
-    outcome.report = tally(seen.losses, parts.data.report_rows).rates();
-    outcome.interval = parts.settled.interval(seen.losses, parts.reported);
-    fresh = std::move(seen.losses);
+    outcome.report = tally(seen.losses, parts.data.report_rows, reported).rates();
+    outcome.interval = parts.settled.interval(seen.losses, parts.reported, &reported);
+    reported_at = parts.report.by_exit(seen);
+    results.report = std::move(seen.losses);
   }
-  outcome.groups = group_outcomes(parts, tested.losses, fresh);
+  outcome.groups = results.groups();
+  for (size_t exit = 0; exit < certified_at.size(); ++exit) {
+    if (certified_at[exit].empty() && reported_at[exit].empty()) continue;
+    outcome.exits.push_back(
+        results.on(fmt::format("{}", parts.data.certify.info.layers[exit]), certified_at[exit], reported_at[exit]));
+    if (parts.data.report.rows == 0)
+      outcome.exits.back().interval = parts.settled.interval(results.certify, parts.sample, &certified_at[exit]);
+  }
+  if (test.loss.max_false) outcome.others = results.on("others", parts.certify.others(), parts.report.others());
   return outcome;
 }
 
@@ -365,11 +455,11 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.method = settled.method;
   certificate.max_drop = plan.max_drops.front();
   certificate.delta = plan.delta;
-  certificate.rows = count_of(data.certify_rows, data.certify.rows, settled.requests);
+  certificate.rows = first.rows;
   certificate.losses = first.losses;
   certificate.budgets = static_cast<int>(plan.max_drops.size());
   certificate.fit = part_of(data.fit, count_of(data.fit_rows, data.fit.rows, settled.requests));
-  certificate.certify = part_of(data.certify, certificate.rows);
+  certificate.certify = part_of(data.certify, count_of(data.certify_rows, data.certify.rows, settled.requests));
   const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
   certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
   if (settled.range) certificate.range = {settled.range->first, settled.range->second};
@@ -385,6 +475,8 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
     certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});
+  for (const GroupOutcome& exit : first.exits)
+    certificate.exits.push_back({.name = exit.name, .rows = exit.rows, .losses = exit.losses});
   certificate.answers = full_depth_answers(data.certify);
   return certificate;
 }
@@ -403,7 +495,8 @@ SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std:
   SplitShares shares = report.value_or(distinct_rows(trace) >= kRowsToReport) ? SplitShares{} : kNoReport;
   const double max_drop = plan.max_drops.empty() ? 0 : plan.max_drops.front();
   const bool valid = max_drop > 0 && max_drop < 1 && plan.delta > 0 && plan.delta < 1;  // else it is refused later
-  if (!valid || loss_of(plan, trace) == RiskLoss::abs_diff) return shares;
+  const RiskLoss loss = loss_of(plan, trace);
+  if (!valid || !info_of(loss).counts || info_of(loss).conditional) return shares;
   shares.max_drop = max_drop;
   shares.delta = plan.delta * budget_share(plan, max_drop) * share_of_try(1);
   return shares;
@@ -426,7 +519,7 @@ bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan)
 
 void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan) {
   const Settled settled = settle(data, plan);
-  refuse_too_few(settled, settled.sample(data.certify, data.certify_rows));
+  refuse_too_few(settled, settled.sample(settled.meter(data.certify), data.certify, data.certify_rows));
 }
 
 Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) {
@@ -452,7 +545,9 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   } else {
     out.entry.exits = plan.exits.empty() ? layers : plan.exits;
     out.entry.decision_temperature = scope.temperature.empty() ? ones : scope.temperature;
-    out.entry.score_temperature = plan.temperatures ? score_temperatures(data.fit) : ones;
+    // A decision is about scores as they are.
+    const bool scaled = plan.temperatures && settled.loss.kind != RiskLoss::decision;
+    out.entry.score_temperature = scaled ? score_temperatures(data.fit) : ones;
   }
   for (const DropOutcome& outcome : out.outcomes) {
     out.entry.points.push_back({rule_part(outcome.policy), outcome.max_drop, outcome.certify_cost,
@@ -461,6 +556,15 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   out.entry.policy = out.entry.points.front().policy;
   out.entry.certificate = certificate_of(plan, parts, out.outcomes.front());
   set_origin(out.entry, data.certify.info);
+  return out;
+}
+
+OrderedJson group_json(const GroupOutcome& group, bool reported) {
+  OrderedJson out{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
+  if (!reported) return out;
+  out["report_rows"] = group.report_rows;
+  out["report_risk"] = rates_json(group.report);
+  out["report_interval"] = interval_json(group.interval);
   return out;
 }
 
@@ -475,15 +579,13 @@ OrderedJson outcome_json(const DropOutcome& outcome) {
   out["report_cost_fraction"] = outcome.report_cost;
   out["report_risk"] = rates_json(outcome.report);
   out["report_interval"] = interval_json(outcome.interval);
-  for (const GroupOutcome& group : outcome.groups) {
-    OrderedJson one{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
-    if (outcome.interval) {
-      one["report_rows"] = group.report_rows;
-      one["report_risk"] = rates_json(group.report);
-      one["report_interval"] = interval_json(group.interval);
-    }
-    out["groups"].push_back(std::move(one));
+  const bool reported = outcome.interval.has_value();
+  for (const GroupOutcome& group : outcome.groups) out["groups"].push_back(group_json(group, reported));
+  for (const GroupOutcome& exit : outcome.exits) {
+    out["exits"].push_back(group_json(exit, reported));
+    out["exits"].back()["upper_bound"] = exit.interval.high;
   }
+  if (outcome.others) out["others"] = group_json(*outcome.others, reported);
   return out;
 }
 

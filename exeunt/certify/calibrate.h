@@ -69,16 +69,20 @@ struct GroupOutcome {
 // until a test failed, and a bound computed for where the walk ended would be too low.
 struct DropOutcome {
   double max_drop = 0;
-  PolicySpec policy;        // complete with exits and temperatures; `full` where nothing more aggressive passes
-  double losses = 0;        // sum over the certify part, in the certificate's unit
-  double p_value = 1;       // of the test that let it pass; 0 under crc
-  double certify_cost = 1;  // cost fraction
+  PolicySpec policy;  // complete with exits and temperatures; `full` where nothing more aggressive passes
+  int64_t rows = 0, report_rows = 0;  // that the loss is about, of the certify and the report part
+  double losses = 0;                  // sum over the certify part, in the certificate's unit
+  double p_value = 1;                 // of the test that let it pass; 0 under crc
+  double certify_cost = 1;            // cost fraction
   Rates certify = {};
   // On the report part; where it has no rows, those of the certify part, which chose the setting.
   double report_cost = 1;
   Rates report = {};
   std::optional<LossInterval> interval = {};  // of report.texts, 95 %; nothing without a report part
+  std::optional<GroupOutcome> others = {};    // RiskLoss::max_false
   std::vector<GroupOutcome> groups = {};
+  std::vector<GroupOutcome> exits =
+      {};  // by the layers where texts left; `interval` is of the certify part without another
 };
 
 struct FamilyTrial {

@@ -273,7 +273,7 @@ void add_reference(Measured& measured, const CalibrateOptions& options, const Ob
 
 GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
   GroupPlan plan{.by = options.group};
-  if (plan.by.empty() || plan.by == "label" || plan.by == "length") return plan;
+  if (plan.by.empty() || plan.by == "label" || plan.by == "length" || plan.by == "exit") return plan;
   DataSource source = options.run.data;
   if (source.path.empty() || !source.task.empty() || !options.unlabelled.empty()) {
     throw Error(Code::usage, fmt::format("--group: the column '{}' is read from a file of your own", plan.by),

@@ -14,13 +14,6 @@
 namespace exeunt {
 namespace {
 
-// The loss of an answer to a row; `width` is the width of the regression range.
-double loss_of(const ExitTrace& trace, size_t row, std::span<const float> answer, RiskLoss loss, double width) {
-  const std::span<const float> full = trace.full_depth(row);
-  if (loss != RiskLoss::zero_one_drop) return answer_loss(trace.info, answer, full, width);
-  return (trace.right(row, answer) ? 0 : 1) - (trace.right(row, full) ? 0 : 1);
-}
-
 constexpr double kCostStep = 0.005;  // settings closer than this in cost are one step of the sequence
 
 bool calibrates(const RuleInfo& rule) {
@@ -39,23 +32,15 @@ Rule rule_family_named(std::string_view name) {
 
 Candidate measured(PolicySpec policy, LossMeter& fit) {
   const LossMeter::Measured result = fit.measure(policy);
-  const double risk = std::transform_reduce(result.losses.begin(), result.losses.end(), 0.0, std::plus<>(),
-                                            [](double loss) { return std::abs(loss); });
-  return {std::move(policy), risk / static_cast<double>(result.losses.size()), result.cost_fraction};
+  const auto mean_over = [&](const std::vector<size_t>& rows) {
+    const double sum = std::transform_reduce(rows.begin(), rows.end(), 0.0, std::plus<>(),
+                                             [&](size_t row) { return std::abs(result.losses[row]); });
+    return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+  };
+  return {std::move(policy), mean_over(fit.counted()) + mean_over(fit.others()), result.cost_fraction};
 }
 
 }  // namespace
-
-RiskLoss default_loss(Problem problem) noexcept {
-  switch (problem) {
-    case Problem::classification:
-    case Problem::multi_label:
-      return RiskLoss::disagreement;
-    case Problem::regression:
-      return RiskLoss::abs_diff;
-  }
-  return {};
-}
 
 ValueRange range_or_observed(const ValueRange& named, const ExitTrace& fit) {
   return named || fit.info.problem != Problem::regression ? named : observed_range(fit);
@@ -73,28 +58,33 @@ ValueRange observed_range(const ExitTrace& trace) {
   return range;
 }
 
-LossMeter::LossMeter(const ExitTrace& trace, RiskLoss loss, const ValueRange& range)
+LossMeter::LossMeter(const ExitTrace& trace, const RiskLoss& loss, const ValueRange& range)
     : trace_(trace), replayer_(trace, trace.info.last_head) {
-  const bool numbers = trace.info.problem == Problem::regression;
-  if (numbers != (loss == RiskLoss::abs_diff)) {
-    throw Error(Code::usage,
-                fmt::format("loss '{}' does not suit {}", name_of(loss),
-                            numbers ? "a model that predicts numbers" : "a model that predicts classes"),
-                numbers ? "use abs_diff" : "use disagreement or zero_one_drop");
-  }
-  if (loss == RiskLoss::zero_one_drop && !trace.labelled())
-    throw Error(Code::usage, "loss 'zero_one_drop' needs the gold label of every row", "use disagreement");
-  if (numbers && (!range || !(range->second > range->first) || !std::isfinite(range->second - range->first)))
+  const LossOf loss_of(loss, trace.info, range ? range->second - range->first : 0);
+  const bool gold = info_of(loss).gold;
+  if (gold && !trace.labelled())
+    throw Error(Code::usage, fmt::format("loss '{}' needs the gold label of every row", name_of(loss)),
+                "use disagreement");
+  if (loss == RiskLoss::abs_diff && !(loss_of.width > 0 && std::isfinite(loss_of.width)))
     throw Error(Code::usage, "loss 'abs_diff' needs the range of the values, which is not empty",
                 "name it, as in --range 0,5");
-  const double width = numbers ? range->second - range->first : 1;
   const auto outputs = static_cast<size_t>(trace.width);
   losses_.reserve(trace.rows * (static_cast<size_t>(trace.exits) + 1));
   for (size_t row = 0; row < trace.rows; ++row) {
-    for (int exit = 0; exit < trace.exits; ++exit)
-      losses_.push_back(loss_of(trace, row, trace.at(row, exit), loss, width));
-    const std::span<const float> ramp = std::span(trace.ramp).subspan(trace.ramp.empty() ? 0 : row * outputs);
-    losses_.push_back(ramp.empty() ? 0 : loss_of(trace, row, ramp.first(outputs), loss, width));
+    AnswerPair pair{.given = {}, .reference = trace.full_depth(row)};
+    if (loss_of.counts(pair.reference)) {
+      counted_.push_back(row);
+    } else if (loss.max_false) {
+      others_.push_back(row);
+    }
+    if (gold) pair.reference_right = trace.right(row, pair.reference);
+    const auto lost_by = [&](std::span<const float> answer) {
+      pair.given = answer;
+      if (gold) pair.given_right = trace.right(row, answer);
+      return loss_of(pair);
+    };
+    for (int exit = 0; exit < trace.exits; ++exit) losses_.push_back(lost_by(trace.at(row, exit)));
+    losses_.push_back(trace.ramp.empty() ? 0 : lost_by(std::span(trace.ramp).subspan(row * outputs, outputs)));
   }
 }
 
@@ -114,7 +104,18 @@ LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
     layers += trace_.info.layers[departures.exit[row]];
   }
   measured.cost_fraction = layers / static_cast<double>(trace_.rows) / trace_.info.layers.back();
+  measured.exit = departures.exit;
   return measured;
+}
+
+std::vector<std::vector<size_t>> LossMeter::by_exit(const Measured& measured) const {
+  std::vector<std::vector<size_t>> out(static_cast<size_t>(trace_.exits));
+  for (const size_t row : counted_) out[measured.exit[row]].push_back(row);
+  return out;
+}
+
+bool LossMeter::last_is_reference() const noexcept {
+  return trace_.info.precision == trace_.reference_precision() && trace_.info.last_head == LastHead::final;
 }
 
 std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope, LossMeter& fit) {

@@ -22,29 +22,35 @@ using ValueRange = std::optional<std::pair<double, double>>;  // of a regression
 // `named`, else for a regression the one that the fit part shows.
 [[nodiscard]] ValueRange range_or_observed(const ValueRange& named, const ExitTrace& fit);
 
-// What is certified where nobody names a loss.
-[[nodiscard]] RiskLoss default_loss(Problem problem) noexcept;
-
 // Losses of whole policies over one trace, which must outlive it.
 class LossMeter {
  public:
   // `range` is that of regression labels; needed only for abs_diff. Throws Error (usage) if the loss does not
   // suit the trace: labels for numbers, gold that is not there.
-  LossMeter(const ExitTrace& trace, RiskLoss loss, const ValueRange& range);
+  LossMeter(const ExitTrace& trace, const RiskLoss& loss, const ValueRange& range);
 
   struct Measured {
     std::vector<double> losses;  // [rows]
+    std::vector<uint8_t> exit;   // [rows] where each left
     double cost_fraction = 1;    // average layers over all layers
 
     [[nodiscard]] double mean_loss() const;
   };
   [[nodiscard]] Measured measure(const PolicySpec& policy);
+  // The rows that the loss is about, by their answers at full depth; and the others, if something is promised of them.
+  [[nodiscard]] const std::vector<size_t>& counted() const noexcept { return counted_; }
+  [[nodiscard]] const std::vector<size_t>& others() const noexcept { return others_; }
+  // Of the counted rows, those that left at each exit.
+  [[nodiscard]] std::vector<std::vector<size_t>> by_exit(const Measured& measured) const;
+  // Answers of the last exit are the reference itself, and so lose nothing.
+  [[nodiscard]] bool last_is_reference() const noexcept;
 
  private:
   const ExitTrace& trace_;
   Replayer replayer_;
   // [rows, exits, then the last ramp] of each answer, so that a policy only looks them up.
   std::vector<double> losses_;
+  std::vector<size_t> counted_, others_;
 };
 
 // Settings of one family of policies, ordered from most conservative to most aggressive by their results on data set

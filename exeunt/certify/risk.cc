@@ -81,8 +81,8 @@ constexpr boost::math::policies::policy<boost::math::policies::promote_double<fa
 struct LossRange {
   double low = 0, high = 1;
 };
-LossRange range_of(RiskLoss loss) noexcept {
-  return loss == RiskLoss::zero_one_drop ? LossRange{-1, 1} : LossRange{0, 1};
+LossRange range_of(const RiskLoss& loss) noexcept {
+  return {info_of(loss).least, 1};
 }
 
 double to_unit(double value, LossRange range) {
@@ -356,31 +356,51 @@ Draws draws_of(const std::vector<double>& losses, const Sample& sample, const st
 SequenceResult certify_sequence(const RiskTest& test, size_t settings,
                                 const std::function<std::vector<double>(size_t)>& losses, const Sample& sample) {
   check(settings > 0, "a sequence begins with full depth");
-  const auto drawn = [&](size_t i, const std::vector<size_t>* rows) {
+  const auto drawn = [&](const RiskTest& own, size_t i, const std::vector<size_t>* rows) {
     Draws draws = draws_of(losses(i), sample, rows);
-    return counted(test, std::move(draws.losses), draws.weights);
+    return counted(own, std::move(draws.losses), draws.weights);
   };
-  SequenceResult result = walk(test, settings, [&](size_t i) { return drawn(i, nullptr); });
-  // A group walks no further than the others did: a setting must pass in all, and so must every one before it.
-  for (const std::vector<size_t>& rows : sample.groups) {
-    if (!result.setting || rows.empty()) return {};
-    const SequenceResult part = walk(test, *result.setting + 1, [&](size_t i) { return drawn(i, &rows); });
-    // Where the group ends the walk earlier, the others passed there, too: their p-values were below delta.
+  SequenceResult result{.setting = settings - 1};
+  if (sample.whole) result = walk(test, settings, [&](size_t i) { return drawn(test, i, nullptr); });
+  // A set walks no further than the others did: a setting must pass in all, and so must every one before it.
+  for (const RowSet& set : sample.sets) {
+    if (!result.setting || set.rows.empty()) return {};
+    const RiskTest own = test_of(test, set);
+    const SequenceResult part = walk(own, *result.setting + 1, [&](size_t i) { return drawn(own, i, &set.rows); });
+    // Where the set ends the walk earlier, the others passed there, too: their p-values were below delta.
     result.p_value = part.setting == result.setting ? std::max(result.p_value, part.p_value) : part.p_value;
     result.setting = part.setting;
   }
+  if (!sample.sets_of || !result.setting) return result;
+  double passed = result.p_value;
+  result.setting = fixed_sequence(*result.setting + 1, test.delta, [&](size_t i) {
+    double p = 0;
+    for (const RowSet& set : sample.sets_of(i)) {
+      const RiskTest own = test_of(test, set);
+      p = std::max(p, set.rows.empty() ? 1 : p_value_of(own, drawn(own, i, &set.rows)));
+    }
+    if (p <= test.delta) passed = std::max(result.p_value, p);
+    return p;
+  });
+  result.p_value = passed;
   return result;
 }
 
 bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows, const Sample& sample) {
   const double scale = static_cast<double>(rows) / static_cast<double>(losses.size());
-  const auto passes_on = [&](const std::vector<size_t>* group) {
-    Draws draws = draws_of(losses, sample, group);
-    const std::vector<double> all = counted(test, std::move(draws.losses), draws.weights);
-    return would_pass_alone(test, all, static_cast<int64_t>(scale * static_cast<double>(all.size()) + 1e-9));
+  const auto passes_on = [&](const RiskTest& own, const std::vector<size_t>* of) {
+    Draws draws = draws_of(losses, sample, of);
+    const std::vector<double> all = counted(own, std::move(draws.losses), draws.weights);
+    return would_pass_alone(own, all, static_cast<int64_t>(scale * static_cast<double>(all.size()) + 1e-9));
   };
-  return passes_on(nullptr) && std::all_of(sample.groups.begin(), sample.groups.end(),
-                                           [&](const std::vector<size_t>& group) { return passes_on(&group); });
+  return (!sample.whole || passes_on(test, nullptr)) &&
+         std::all_of(sample.sets.begin(), sample.sets.end(),
+                     [&](const RowSet& set) { return passes_on(test_of(test, set), &set.rows); });
+}
+
+RiskTest test_of(RiskTest test, const RowSet& set) {
+  test.max_drop = set.max_drop.value_or(test.max_drop);
+  return test;
 }
 
 int64_t rows_without_loss(const RiskTest& test, const Weights& weights) {
@@ -402,10 +422,10 @@ double least_max_drop(const RiskTest& test, int64_t rows, const Weights& weights
   return high;
 }
 
-LossInterval loss_interval(RiskLoss loss, const std::vector<double>& losses, double delta) {
+LossInterval loss_interval(const RiskLoss& loss, const std::vector<double>& losses, double delta) {
   const LossRange range = range_of(loss);
   if (losses.empty()) return {range.low, range.high};
-  if (loss == RiskLoss::disagreement) {
+  if (info_of(loss).counts && range.low == 0) {
     const auto rows = static_cast<int64_t>(losses.size());
     const int64_t lost = std::llround(sum_of(losses));
     // The least share is what the greatest share of the others leaves.

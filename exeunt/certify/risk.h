@@ -80,13 +80,22 @@ struct Weights {
   double most = 1;
 };
 
+// Rows in which a mean loss is promised.
+struct RowSet {
+  std::vector<size_t> rows;
+  std::optional<double> max_drop = {};  // none: that of the test
+};
+
 // What is known of the rows beside their losses.
 struct Sample {
   Weights weights = {};
   std::vector<size_t> cluster = {};  // [rows] equal for rows that are drawn together, below their number; empty: none
-  // The promise must hold in each of these sets of rows, too. Each is tested at the full delta: whoever claims all of
+  bool whole = true;                 // the mean over all rows is promised
+  // The promise must hold in each of these sets, too. Each is tested at the full delta: whoever claims all of
   // them errs only if one claim is wrong, and that one had to pass its own test (intersection-union).
-  std::vector<std::vector<size_t>> groups = {};
+  std::vector<RowSet> sets = {};
+  // Sets that depend on the setting: every one of them is tested as it is, with the others.
+  std::function<std::vector<RowSet>(size_t setting)> sets_of = {};
 };
 
 // Independent draws: rows, or clusters of rows with their mean loss and the weight of all of them.
@@ -113,6 +122,8 @@ struct SequenceResult {
 [[nodiscard]] bool would_pass(const RiskTest& test, const std::vector<double>& losses, int64_t rows,
                               const Sample& sample = {});
 
+// The test of a set alone.
+[[nodiscard]] RiskTest test_of(RiskTest test, const RowSet& set);
 // The smallest number of draws that pass if none of them has a loss.
 [[nodiscard]] int64_t rows_without_loss(const RiskTest& test, const Weights& weights = {});
 // The smallest budget that `rows` draws without a loss certify.
@@ -123,7 +134,7 @@ struct SequenceResult {
 struct LossInterval {
   double low = 0, high = 1;
 };
-[[nodiscard]] LossInterval loss_interval(RiskLoss loss, const std::vector<double>& losses, double delta = 0.05);
+[[nodiscard]] LossInterval loss_interval(const RiskLoss& loss, const std::vector<double>& losses, double delta = 0.05);
 
 // Statistics of a stream of losses in [0, 1] that hold at every moment, however often one looks. They rest on Ville's
 // inequality: a nonnegative process that is not expected to grow exceeds 1 / alpha at any time with probability at most

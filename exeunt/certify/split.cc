@@ -127,7 +127,7 @@ Grouping::Grouping(const GroupPlan& plan, const CalibrationData& data) : plan_(p
   const auto refuse = [&](const std::string& why) {
     throw Error(Code::usage, fmt::format("groups by {}: {}", plan.by, why));
   };
-  if (plan.by.empty()) return;
+  if (plan.by.empty() || plan.by == "exit") return;
   if (plan.by == "label") {
     if (data.fit.info.problem == Problem::regression) refuse("a model that predicts numbers has no labels");
     several_ = data.fit.info.problem == Problem::multi_label;

@@ -43,7 +43,7 @@ inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 inline constexpr size_t kMaxGroups = 64;
 
 struct GroupPlan {
-  std::string by = {};                   // "label", "length", or the name of a column; empty = no groups
+  std::string by = {};                   // "label", "length", "exit", or the name of a column; empty = no groups
   std::vector<std::string> values = {};  // of the column, for every row of the trace that was split
 };
 
@@ -51,7 +51,8 @@ struct GroupPlan {
 class Grouping {
  public:
   // By label: the gold label if every text has one, else the answer at full depth; a text with several is in the group
-  // of each, one with none in no group. By length: quarters of the fit part. Throws Error (usage) where the data does
+  // of each, one with none in no group. By length: quarters of the fit part. By exit: nothing, as that depends on the
+  // policy (Settled::by_exit). Throws Error (usage) where the data does
   // not have what to group by, or has more than kMaxGroups groups.
   Grouping(const GroupPlan& plan, const CalibrationData& data);
 

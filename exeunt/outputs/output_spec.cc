@@ -65,12 +65,6 @@ bool same_answer(const OutputSpec& outputs, std::span<const float> one, std::spa
   return true;
 }
 
-double answer_loss(const OutputSpec& outputs, std::span<const float> one, std::span<const float> other,
-                   double range_width) {
-  if (outputs.problem != Problem::regression) return same_answer(outputs, one, other) ? 0 : 1;
-  return std::min(1.0, std::abs(static_cast<double>(one[0]) - static_cast<double>(other[0])) / range_width);
-}
-
 std::string answer_text(const OutputSpec& outputs, std::span<const float> logits, const AnswerStyle& style) {
   if (outputs.problem == Problem::regression) return fmt::format(fmt::runtime(style.value), logits[0]);
   std::string out;

@@ -46,9 +46,6 @@ struct OutputSpec {
 [[nodiscard]] float answer_of(const OutputSpec& outputs, std::span<const float> logits) noexcept;
 // The same label, the same set of labels, or the same value?
 [[nodiscard]] bool same_answer(const OutputSpec& outputs, std::span<const float> one, std::span<const float> other);
-// Between two answers, from 0 to 1: whether labels differ; of a regression the difference as a share of `range_width`.
-[[nodiscard]] double answer_loss(const OutputSpec& outputs, std::span<const float> one, std::span<const float> other,
-                                 double range_width);
 
 // How an answer is written.
 struct AnswerStyle {

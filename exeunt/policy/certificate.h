@@ -10,33 +10,21 @@
 #include <string_view>
 #include <vector>
 
+#include "exeunt/policy/loss.h"
 #include "exeunt/policy/trace.h"
 
 namespace exeunt {
 
-// What an early answer loses against the same model at full depth.
-enum class RiskLoss {
-  disagreement,   // 1 if the labels differ; needs no gold
-  zero_one_drop,  // 1 if only the early answer is wrong, -1 if only the full-depth one is
-  abs_diff        // regression: |difference| over the range of the labels, at most 1
-};
-// How its mean is bounded. crc holds in expectation, the others with a confidence.
+// How a mean loss is bounded. crc holds in expectation, the others with a confidence.
 enum class RiskMethod { ltt_binomial, ltt_hb, wsr, crc };
 
-[[nodiscard]] constexpr std::array<std::string_view, 3> names_of(RiskLoss) noexcept {
-  return {"disagreement", "zero_one_drop", "abs_diff"};
-}
 [[nodiscard]] constexpr std::array<std::string_view, 4> names_of(RiskMethod) noexcept {
   return {"ltt-binomial", "ltt-hb", "wsr", "crc"};
-}
-[[nodiscard]] constexpr std::string_view name_of(RiskLoss loss) noexcept {
-  return names_of(loss)[static_cast<size_t>(loss)];
 }
 [[nodiscard]] constexpr std::string_view name_of(RiskMethod method) noexcept {
   return names_of(method)[static_cast<size_t>(method)];
 }
-[[nodiscard]] RiskLoss loss_named(std::string_view name);  // throws Error (usage) with the nearest name
-[[nodiscard]] RiskMethod method_named(std::string_view name);
+[[nodiscard]] RiskMethod method_named(std::string_view name);  // throws Error (usage) with the nearest name
 
 struct DataPart {
   std::string data;  // sha256
@@ -61,6 +49,10 @@ enum class CertifiedUnit { texts, requests };
 [[nodiscard]] constexpr std::array<std::string_view, 2> names_of(CertifiedUnit) noexcept {
   return {"texts", "requests"};
 }
+
+// Where groups go by the exit, no exit's texts lose more than so many times the budget: most of what is lost, a few
+// early exits may lose.
+inline constexpr double kExitShare = 2;
 
 // A part of the certify rows that was tested on its own.
 struct CertifiedGroup {
@@ -96,6 +88,7 @@ struct Certificate {
   int tries = 0;                // known uses of these rows to certify, this one included
   std::string group_by = {};    // GroupPlan::by; empty = no groups, or not known
   std::vector<CertifiedGroup> groups = {};  // each keeps the promise on its own
+  std::vector<CertifiedGroup> exits = {};   // what texts lost where they left, by layer
   std::vector<int64_t> answers = {};        // of the certify part at full depth, by label; or empty: not known
 
   template <class Self, class Visit>

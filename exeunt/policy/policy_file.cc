@@ -28,15 +28,6 @@ constexpr std::string_view kPolicyFormat = "exeunt.policy/3";
 constexpr double kMostRows = double{1ULL << 40};
 constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
 
-// The value whose name this is, or an error with the nearest one.
-template <class Choice>
-Choice choice_named(std::string_view what, std::string_view name) {
-  if (const auto found = named<Choice>(name)) return *found;
-  const auto names = names_of(Choice{});
-  const std::vector<std::string> known(names.begin(), names.end());
-  throw Error(Code::usage, fmt::format("unknown {} '{}'", what, name.substr(0, 64)), suggestion(name, known));
-}
-
 // Fields that every file has: of any value, numbers in a range, and above 0, below `high`.
 constexpr Field required(std::string_view name, std::string_view help) {
   return {.name = name, .help = help, .required = true};
@@ -75,6 +66,21 @@ OrderedJson field_json(const Guarantee& guarantee) {
 }  // namespace
 
 // Custom formats, found by fields.h.
+template <>
+std::string wanted<RiskLoss>(const Field&) {
+  return "one of " + loss_forms();
+}
+static void read_field(JsonObject& object, const Field& field, RiskLoss& loss) {
+  try {
+    loss = loss_named(object.string(field.name));
+  } catch (const Error& error) {
+    if (error.code() != Code::usage) throw;
+    object.fail(field.name, glimpse(object.get(field.name)), wanted<RiskLoss>(field));
+  }
+}
+static OrderedJson field_json(const RiskLoss& loss) {
+  return name_of(loss);
+}
 static void read_field(JsonObject& object, const Field& field, PolicySpec& policy) {
   policy = parse_policy(object.string(field.name), fmt::format("{}.{}", object.where(), field.name));
 }
@@ -101,7 +107,7 @@ void DataPart::fields(Self& self, Visit&& visit) {
 
 template <class Self, class Visit>
 void CertifiedGroup::fields(Self& self, Visit&& visit) {
-  visit(required("name", "A value of the column, a label, or a range of lengths"), self.name);
+  visit(required("name", "A value of the column, a label, a range of lengths, or a layer"), self.name);
   visit(required("rows", "Rows of the certify part", 0, kMostRows), self.rows);
   visit(required("losses", "Their sum over these rows"), self.losses);
 }
@@ -114,7 +120,7 @@ void Certificate::fields(Self& self, Visit&& visit) {
   visit(positive("delta", "1 - confidence, shared by all budgets"), self.delta);
   visit(required("guarantee", "Follows from the method"), guarantee);
   visit(required("method", "The risk bound"), self.method);
-  visit(required("n", "Rows of the certify part", 1, kMostRows), self.rows);
+  visit(required("n", "Rows of the certify part that the loss is about", 1, kMostRows), self.rows);
   visit(required("losses", "Their sum over these rows, from -n to n"), self.losses);
   visit(required("budgets", "Budgets certified together", 1, 1000), self.budgets);
   visit(required("families", "Families tested on these rows", 1, 1000), self.families);
@@ -135,9 +141,12 @@ void Certificate::fields(Self& self, Visit&& visit) {
         self.clusters);
   visit(optional("cluster_by", "The column that names the clusters; empty = the first text of pairs"), self.cluster_by);
   visit(optional("tries", "Known uses of these rows to certify, this one included; 0 = not known", 0, 1e6), self.tries);
-  visit(optional("group_by", "What the groups go by: label, length, or a column of the data; empty = none"),
+  visit(optional("group_by", "What the groups go by: label, length, exit, or a column of the data; empty = none"),
         self.group_by);
   visit(optional("groups", "Parts of the rows that keep the promise on their own"), self.groups);
+  Field exits = optional("exits", "The layers at which texts left, and what they lost there");
+  exits.omit_empty = true;
+  visit(exits, self.exits);
   visit(optional("answers",
                  "How often full depth gives each answer on the certify part, in label order; empty = not known", 0,
                  kMostRows),
@@ -270,12 +279,11 @@ bool same_file(int descriptor, const std::filesystem::path& path) {
 
 }  // namespace
 
-RiskLoss loss_named(std::string_view name) {
-  return choice_named<RiskLoss>("loss", name);
-}
-
 RiskMethod method_named(std::string_view name) {
-  return choice_named<RiskMethod>("method", name);
+  if (const auto found = named<RiskMethod>(name)) return *found;
+  const auto names = names_of(RiskMethod{});
+  const std::vector<std::string> known(names.begin(), names.end());
+  throw Error(Code::usage, fmt::format("unknown method '{}'", name.substr(0, 64)), suggestion(name, known));
 }
 
 std::string_view device_of(std::string_view engine) noexcept {

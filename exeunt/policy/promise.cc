@@ -22,20 +22,14 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
       fmt::format("the {} model at full depth",
                   certificate.reference == LossReference::fp32 ? std::string_view("fp32") : precision);
   const double share = 100 * certificate.max_drop;
-  const std::string_view answers =
-      certificate.unit == CertifiedUnit::requests ? "answers to requests, repeats included," : "answers";
-  std::string text;
-  switch (certificate.loss) {
-    case RiskLoss::disagreement:
-      text = fmt::format("at most {:g} % of {} differ from {}", share, answers, model);
-      break;
-    case RiskLoss::zero_one_drop:
-      text = fmt::format("at most {:g} % fewer {} are correct than those of {}", share, answers, model);
-      break;
-    case RiskLoss::abs_diff:
-      text = fmt::format("{} differ from {} by at most {:g} % of the range on average", answers, model, share);
-      break;
-  }
+  const bool requests = certificate.unit == CertifiedUnit::requests;
+  const RiskLoss& loss = certificate.loss;
+  std::string text = fmt::format(
+      fmt::runtime(info_of(loss).promise), fmt::arg("share", share), fmt::arg("model", model),
+      fmt::arg("answers", requests ? "answers to requests, repeats included," : "answers"),
+      fmt::arg("texts", requests ? "requests, repeats included," : "texts"), fmt::arg("what", what_of(loss)));
+  if (loss.max_false) text += fmt::format(", and at most {:g} % of the others are", 100 * *loss.max_false);
+  if (certificate.group_by == "exit") text += fmt::format(", at no exit more than {:g} %", kExitShare * share);
   if (certificate.clusters > 0)
     text += fmt::format(", by a test of {} {}", certificate.clusters, unit_of(certificate.cluster_by));
   if (!certificate.groups.empty()) text += fmt::format(", also in each of {} groups", certificate.groups.size());

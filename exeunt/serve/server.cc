@@ -184,6 +184,8 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   shadow.reference = {
       .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
       .distinct = certificate == nullptr || certificate->unit == CertifiedUnit::texts,
+      .loss =
+          certificate == nullptr || info_of(certificate->loss).gold ? std::nullopt : std::optional(certificate->loss),
       .range = range,
       .bytes = engines->bytes(),
       .logs = engines->logs()};

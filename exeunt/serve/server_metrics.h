@@ -36,13 +36,18 @@ class PromiseWatch {
   static constexpr double kConfidence = 0.95;   // of the bound
 
   // `max_drop`: the certified mean loss. Without one there is nothing to alarm about, and only the bound is kept.
-  explicit PromiseWatch(std::optional<double> max_drop) : max_drop_(max_drop) {
-    if (max_drop) test_.emplace(*max_drop, kFalseAlarm);
+  // `max_false`: that of the texts that the loss is not about.
+  explicit PromiseWatch(std::optional<double> max_drop, std::optional<double> max_false = {}) : max_drop_(max_drop) {
+    if (max_drop) test_.emplace(*max_drop, max_false ? kFalseAlarm / 2 : kFalseAlarm);
+    if (max_drop && max_false) others_.emplace(*max_false, kFalseAlarm / 2);
   }
 
-  // A drawn text was compared. `loss`: 1 if the labels differ, 0 if they agree; for regression, |difference| over the
-  // range, at most 1.
-  void record(double loss) {
+  // A drawn text was compared. `loss`: that of the certificate, from 0 to 1. `counts`: whether the loss is about it.
+  void record(double loss, bool counts = true) {
+    if (!counts) {
+      if (others_) others_->record(loss);
+      return;
+    }
     if (test_) test_->record(loss);
     ++texts_;
     disagreements_ += loss > 0 ? 1 : 0;
@@ -70,11 +75,11 @@ class PromiseWatch {
                                1 - kConfidence);
   }
   // True from the moment at which the promise was found broken: the texts have drifted since it was certified.
-  [[nodiscard]] bool alarm() const noexcept { return test_ && test_->raised(); }
+  [[nodiscard]] bool alarm() const noexcept { return (test_ && test_->raised()) || (others_ && others_->raised()); }
 
  private:
   std::optional<double> max_drop_;
-  std::optional<RiskAlarm> test_ = {};
+  std::optional<RiskAlarm> test_ = {}, others_ = {};
   uint64_t texts_ = 0, disagreements_ = 0, dropped_ = 0;
   double losses_ = 0;
   bool covered_ = true;

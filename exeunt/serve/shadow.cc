@@ -29,7 +29,8 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
       recent_(kRemembered) {
   if (options_.share <= 0) return;
   for (size_t i = 0; i < policies_.points(); ++i) {
-    watches_.emplace_back(policies_.promised(i));
+    const std::optional<RiskLoss>& loss = options_.reference.loss;
+    watches_.emplace_back(policies_.promised(i), loss ? loss->max_false : std::nullopt);
     const std::map<int, float> exits = policies_.calibrated_exits(i);
     const std::optional<PolicyEntry>& entry = policies_.entry();
     shares_.emplace_back();
@@ -89,7 +90,10 @@ Shadow::Comparison Shadow::compare(const Sample& sample) const noexcept {
     out.hash = row_hash_of(text.ids);
     const auto finite = [](float value) { return std::isfinite(value); };
     if (pass.logits.empty() || !std::ranges::all_of(pass.logits, finite)) return;
-    out.loss = answer_loss(context_.model, sample.early, pass.logits, options_.reference.range);
+    const LossOf loss(options_.reference.loss.value_or(default_loss(context_.model.problem)), context_.model,
+                      options_.reference.range);
+    out.loss = loss({.given = sample.early, .reference = pass.logits});
+    out.counts = loss.counts(pass.logits);
   });
   return out;
 }
@@ -108,7 +112,7 @@ void Shadow::finish(const Comparison& comparison) {
   } else if (comparison.point) {
     PromiseWatch& watch = watches_[*comparison.point];
     const bool before = watch.alarm();
-    watch.record(*comparison.loss);
+    watch.record(*comparison.loss, comparison.counts);
     if (!before && watch.alarm()) note_alarm(*comparison.point);
     watch_share(*comparison.point, comparison.layer);
   }

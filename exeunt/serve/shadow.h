@@ -36,9 +36,10 @@ struct ShadowReference {
   // Runs a text; `dropped` texts were drawn and dropped since the one before. Called on one thread; throws if it fails.
   std::function<ShadowPass(const Encoding&, uint64_t dropped)> pass = {};
   bool distinct = true;  // a text counts once, as in a certificate of distinct texts; false: every request counts
-  double range = 0;      // of regression values, greatest minus least
-  size_t bytes = 0;      // of weights loaded for it
-  bool logs = false;     // every pass is kept for a later calibration, of texts at full depth as well
+  std::optional<RiskLoss> loss = {};  // that is watched; none: what suits the model
+  double range = 0;                   // of regression values, greatest minus least
+  size_t bytes = 0;                   // of weights loaded for it
+  bool logs = false;                  // every pass is kept for a later calibration, of texts at full depth as well
 };
 
 struct ShadowOptions {
@@ -101,6 +102,7 @@ class Shadow {
     size_t bytes = 0;
     int layer = 0;
     std::optional<double> loss = {};  // none: the comparison failed
+    bool counts = true;               // LossOf::counts
     uint64_t hash = 0;                // of the token ids
     double processor_seconds = 0;
     bool kept = true;

@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/risk.h"
 #include "exeunt/policy/policy_text.h"
@@ -35,7 +36,10 @@ Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   Terms terms{.goal = goal, .test = {}, .certify = false};
   RiskTest& test = terms.test;
   test.loss = goal.loss.value_or(default_loss(runs[0].trace->info.problem));
-  test.method = test.loss == RiskLoss::abs_diff ? RiskMethod::wsr : RiskMethod::ltt_binomial;
+  if (info_of(test.loss).conditional)
+    throw Error(Code::usage, fmt::format("loss '{}': policies are compared by what all texts lose", name_of(test.loss)),
+                "certify it with exeunt calibrate MODEL --loss " + shell_word(name_of(test.loss)));
+  test.method = info_of(test.loss).counts ? RiskMethod::ltt_binomial : RiskMethod::wsr;
   test.max_drop = goal.max_drop.value_or(0.01);
   test.delta = delta_of(goal.confidence) * share_of_try(1);
   return terms;

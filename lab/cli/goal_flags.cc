@@ -33,10 +33,7 @@ void add_goal_flags(CLI::App& verb, GoalFlags& flags) {
   verb.add_option("--confidence", flags.confidence, "With --max-drop: confidence of the certificate")
       ->check(number_in(0.5, 0.999999))
       ->capture_default_str();
-  verb.add_option(
-      "--loss", flags.loss,
-      "Loss function: disagreement (changed answers), zero_one_drop (how much accuracy falls; needs labels) or "
-      "abs_diff (regression)");
+  verb.add_option("--loss", flags.loss, loss_help());
   verb.add_flag("--by-time", flags.by_time, "Measure speed in predicted milliseconds (profile.json) instead of layers");
 }
 

@@ -45,7 +45,7 @@ std::string calibrate_command(const RecommendFlags& flags, const MeasureOptions&
                                 100 * *flags.goal.max_drop, best.family);
   if (flags.goal_flags.confidence != GoalFlags{}.confidence)
     out += fmt::format(" --confidence {:g}", flags.goal_flags.confidence);
-  if (!flags.goal_flags.loss.empty()) out += fmt::format(" --loss {}", flags.goal_flags.loss);
+  if (!flags.goal_flags.loss.empty()) out += " --loss " + shell_word(flags.goal_flags.loss);
   const std::string exits = chosen_exits(best.policy, measured.trace.info.layers);
   if (!exits.empty()) out += " --exits " + exits;
   if (flags.seed != RecommendFlags{}.seed) out += fmt::format(" --seed {}", flags.seed);

@@ -162,8 +162,8 @@ TEST(Certify, RequiresEveryGroupToPass) {
     return out;
   };
   Sample sample;
-  sample.groups.resize(2);
-  for (size_t row = 0; row < 3000; ++row) sample.groups[row < 300 ? 0 : 1].push_back(row);
+  sample.sets.resize(2);
+  for (size_t row = 0; row < 3000; ++row) sample.sets[row < 300 ? 0 : 1].rows.push_back(row);
   const auto alone = static_cast<size_t>(losses_allowed(300, 0.02, 0.05));
   const SequenceResult whole = certify_sequence(test, 20, losses), groups = certify_sequence(test, 20, losses, sample);
   EXPECT_EQ(whole.setting, 19u);
@@ -171,7 +171,7 @@ TEST(Certify, RequiresEveryGroupToPass) {
   EXPECT_DOUBLE_EQ(groups.p_value, binomial_p_value(static_cast<int64_t>(alone), 300, 0.02));
   EXPECT_TRUE(would_pass(test, losses(alone), 3000, sample));
   EXPECT_FALSE(would_pass(test, losses(alone + 1), 3000, sample));
-  sample.groups.emplace_back();
+  sample.sets.emplace_back();
   EXPECT_FALSE(certify_sequence(test, 20, losses, sample).setting) << "a group without rows has shown nothing";
 }
 

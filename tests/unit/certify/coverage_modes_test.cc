@@ -218,5 +218,99 @@ TEST(CoverageOfModes, EveryGroupKeepsThePromise) {
   EXPECT_GT(cover_with("the whole tested, groups promised", "").violations, 2 * kMadeDelta);
 }
 
+// A tenth of the texts that full depth calls so is lost at the second level, and few of all.
+TEST(CoverageOfModes, ALabelIsMissedAsSeldomAsPromised) {
+  const auto made_of = [](double missed, double called) {
+    return MadePopulation{{{.share = 0.1, .yes = true},
+                           {.share = 0.4, .yes = false},
+                           {.share = 0.1, .changed = missed, .yes = true},
+                           {.share = 0.4, .changed = called, .yes = false}},
+                          {0, 0, 1, 1}};
+  };
+  const auto cover_with = [&](std::string_view name, const MadePopulation& made, const RiskLoss& loss, bool side) {
+    CalibrationPlan plan = entropy_plan();
+    plan.loss = loss;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(made.draw(500, draw), draw), plan));
+        },
+        [&, side](const std::vector<PolicySpec>& got) {
+          return made.risk(got[0], CertifiedUnit::texts, [&](const Kind& kind) { return kind.yes == side; }) >
+                 kMadeMaxDrop;
+        });
+  };
+  RiskLoss missed = loss_named("missed:yes");
+  const MadePopulation misses = made_of(0.22, 0), calls = made_of(0, 0.21);
+  const MadeCoverage one = cover_with("texts called yes", misses, missed, true);
+  EXPECT_LE(one.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(one.violations, 0.01) << "the texts called yes bind";
+  EXPECT_LT(one.full_depth, 0.5);
+  EXPECT_GT(cover_with("all texts tested, those called yes promised", misses, RiskLoss::disagreement, true).violations,
+            2 * kMadeDelta);
+  EXPECT_GT(cover_with("the others promised and not tested", calls, missed, false).violations, 2 * kMadeDelta);
+  missed.max_false = kMadeMaxDrop;
+  const MadeCoverage other = cover_with("the others", calls, missed, false);
+  EXPECT_LE(other.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(other.violations, 0.01) << "the others bind";
+  const MadeCoverage both = cover_with("texts called yes, with the others", misses, missed, true);
+  EXPECT_LE(both.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(both.violations, 0.01);
+}
+
+// At the third level no label changes, and no score is large enough to decide by.
+TEST(CoverageOfModes, ADecisionIsKeptWhereTheLabelIs) {
+  const MadePopulation made{{{.share = 0.5}, {.share = 0.3, .changed = 0.04}, {.share = 0.2}}, {0, 1, 2}};
+  const auto risk = [&](const PolicySpec& policy) {
+    double lost = 0;
+    for (size_t kind = 0; kind < made.kinds.size(); ++kind)
+      if (made.leaves_early(kind, policy))
+        lost += made.kinds[kind].share * (kind == 2 ? 0.5 : made.kinds[kind].changed);
+    return lost;
+  };
+  const auto cover_with = [&](std::string_view name, const RiskLoss& loss) {
+    CalibrationPlan plan = entropy_plan();
+    plan.loss = loss;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(made.draw(300, draw), draw), plan));
+        },
+        [&](const std::vector<PolicySpec>& got) { return risk(got[0]) > kMadeMaxDrop; });
+  };
+  const MadeCoverage decisions = cover_with("decisions", loss_named("decision:yes>=0.95"));
+  EXPECT_LE(decisions.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(decisions.violations, 0.01) << "the third level binds";
+  EXPECT_LT(decisions.full_depth, 0.2);
+  EXPECT_GT(cover_with("labels tested, decisions promised", RiskLoss::disagreement).violations, 2 * kMadeDelta);
+}
+
+// Few texts leave early, and those that do lose much: within the budget of all, beyond twice the budget where they
+// left.
+TEST(CoverageOfModes, NoExitIsWorseThanTwiceTheBudget) {
+  const MadePopulation made{
+      {{.share = 0.15, .changed = 0.02}, {.share = 0.15, .changed = 0.4}, {.share = 0.7, .changed = 0.5}}, {0, 1, 2}};
+  const auto broken = [&](const std::vector<PolicySpec>& got) {
+    return made.risk(got[0], CertifiedUnit::texts, [&](const Kind& kind) {
+      return made.leaves_early(static_cast<size_t>(&kind - made.kinds.data()), got[0]);
+    }) > 2 * kMadeMaxDrop;
+  };
+  const auto cover_with = [&](std::string_view name, const std::string& by) {
+    CalibrationPlan plan = entropy_plan();
+    plan.group.by = by;
+    return cover_made(
+        name, kDraws,
+        [&, plan](uint64_t draw) {
+          return policies_of(calibrate(split_for_calibration(made.draw(400, draw), draw), plan));
+        },
+        broken);
+  };
+  const MadeCoverage exits = cover_with("every exit tested", "exit");
+  EXPECT_LE(exits.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(exits.violations, 0.01) << "the exit binds";
+  EXPECT_LT(exits.full_depth, 0.5);
+  EXPECT_GT(cover_with("the whole tested, exits promised", "").violations, 2 * kMadeDelta);
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,10 +21,11 @@ namespace exeunt {
 
 // Texts of which the first exit is equally sure.
 struct Kind {
-  double share = 1;    // of all texts
-  double changed = 0;  // share of them that the last exit answers otherwise
-  int repeats = 1;     // how often each is asked
-  int length = 10;     // in tokens, to group by
+  double share = 1;              // of all texts
+  double changed = 0;            // share of them that the last exit answers otherwise
+  int repeats = 1;               // how often each is asked
+  int length = 10;               // in tokens, to group by
+  std::optional<bool> yes = {};  // what full depth answers; none: either, as often
 };
 
 struct MadePopulation {
@@ -45,8 +47,10 @@ struct MadePopulation {
       double left = unit(random);
       size_t kind = 0;
       while (kind + 1 < kinds.size() && left >= kinds[kind].share) left -= kinds[kind++].share;
-      const float sure = 8.0F / static_cast<float>(std::pow(2, level[kind])), side = random() % 2 == 0 ? 1.0F : -1.0F;
+      const float sure = 8.0F / static_cast<float>(std::pow(2, level[kind]));
+      float side = random() % 2 == 0 ? 1.0F : -1.0F;  // of the first exit, above 0 for "no"
       const bool changed = unit(random) < kinds[kind].changed;
+      if (kinds[kind].yes) side = *kinds[kind].yes == changed ? 1 : -1;
       const uint64_t hash = random();
       for (int i = 0; i < kinds[kind].repeats; ++i) {
         for (const float logit : {side * sure, 0.0F, (changed ? -side : side) * 9, 0.0F}) trace.logits.push_back(logit);
@@ -63,16 +67,19 @@ struct MadePopulation {
   [[nodiscard]] double risk(
       const PolicySpec& policy, CertifiedUnit unit = CertifiedUnit::texts,
       const std::function<bool(const Kind&)>& counts = [](const Kind&) { return true; }) const {
-    // One text of each kind shows where it leaves.
     double lost = 0, all = 0;
     for (size_t kind = 0; kind < kinds.size(); ++kind) {
       if (!counts(kinds[kind])) continue;
-      MadePopulation alone{{kinds[kind]}, {level[kind]}};
       const double weight = kinds[kind].share * (unit == CertifiedUnit::requests ? kinds[kind].repeats : 1);
       all += weight;
-      if (replay(alone.draw(1, 1), policy).exit[0] == 0) lost += weight * kinds[kind].changed;
+      if (leaves_early(kind, policy)) lost += weight * kinds[kind].changed;
     }
     return all > 0 ? lost / all : 0;
+  }
+
+  // One text of a kind shows where it leaves.
+  [[nodiscard]] bool leaves_early(size_t kind, const PolicySpec& policy) const {
+    return replay(MadePopulation{{kinds[kind]}, {level[kind]}}.draw(1, 1), policy).exit[0] == 0;
   }
 };
 

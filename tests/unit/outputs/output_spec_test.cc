@@ -38,17 +38,6 @@ TEST(AnswerText, NamesALabelASetOrAValue) {
   EXPECT_EQ(answer_text(numbers, std::vector<float>{2.5F}, {.value = "{:.3f}"}), "2.500");
 }
 
-TEST(AnswerLoss, ComparesLabelsSetsAndValues) {
-  const OutputSpec classes{.labels = {"no", "yes"}}, numbers{.problem = Problem::regression};
-  const std::vector<float> one{1, 2}, two{0, 3}, three{-1, 2};
-  EXPECT_EQ(answer_loss(classes, one, two, 0), 0);
-  EXPECT_EQ(answer_loss(classes, one, std::vector<float>{2, 1}, 0), 1);
-  EXPECT_EQ(answer_loss(tags(), one, three, 0), 1) << "one of the labels differs";
-  EXPECT_EQ(answer_loss(tags({5, 0}), one, three, 0), 0) << "by its threshold, it does not";
-  EXPECT_EQ(answer_loss(numbers, std::vector<float>{1}, std::vector<float>{2}, 4), 0.25);
-  EXPECT_EQ(answer_loss(numbers, std::vector<float>{1}, std::vector<float>{9}, 4), 1);
-}
-
 TEST(Problem, HasANameThatIsRead) {
   for (const Problem problem : {Problem::classification, Problem::multi_label, Problem::regression})
     EXPECT_EQ(problem_named(name_of(problem)), problem);

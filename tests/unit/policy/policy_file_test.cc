@@ -302,8 +302,6 @@ TEST(PolicyFile, IsDocumentedFieldByField) {
 }
 
 TEST(PolicyFile, NamesOfLossesAndMethodsGoBothWays) {
-  for (const RiskLoss loss : {RiskLoss::disagreement, RiskLoss::zero_one_drop, RiskLoss::abs_diff})
-    EXPECT_EQ(loss_named(name_of(loss)), loss);
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc})
     EXPECT_EQ(method_named(name_of(method)), method);
   EXPECT_EQ(error_of([] { (void)method_named("ltt-binomal"); }).hint(), "did you mean 'ltt-binomial'?");

@@ -18,6 +18,7 @@ struct ShadowSetup {
   double max_drop = 0;
   double range = 0;  // of a regression; 0: labels
   bool multi_label = false;
+  std::optional<RiskLoss> loss = {};
 };
 
 class TestShadow : public FakeContext {
@@ -32,6 +33,7 @@ class TestShadow : public FakeContext {
     shadow.reference.distinct = options.distinct;
     shadow.reference.logs = options.logs;
     shadow.reference.range = options.range;
+    shadow.reference.loss = options.loss;
     shadow_.emplace(context_, policies_, std::move(shadow));
   }
   ~TestShadow() {
@@ -228,6 +230,29 @@ TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
   EXPECT_EQ(test.point().disagreements(), 1U) << "a small difference is one, too";
 }
 
+// Of a loss about a label, the texts that full depth gives it; the others have an alarm of their own, if promised.
+TEST(Shadow, WatchesBothSidesOfALabel) {
+  for (const bool promised : {true, false}) {
+    TestShadow test({.max_drop = 0.02, .loss = loss_named(promised ? "missed:yes,max_false=0.02" : "missed:yes")});
+    const auto answer = [&](size_t texts, bool early_yes, bool full_yes) {
+      for (size_t i = 0; i < texts; ++i) {
+        test.reference().answer_with(full_yes ? std::vector<float>{0, 1} : std::vector<float>{1, 0});
+        test.sample(Job{.texts = {{.text = std::to_string(i)}}}, StopReason::policy,
+                    early_yes ? std::vector<float>{0, 1} : std::vector<float>{1, 0});
+        ASSERT_TRUE(test.until([&] { return test.report().pending == 0; }));
+      }
+    };
+    answer(3, true, true);
+    EXPECT_EQ(test.point().texts(), 3U);
+    answer(40, true, false);
+    EXPECT_EQ(test.point().texts(), 3U) << "full depth does not call them so";
+    EXPECT_EQ(test.point().losses(), 0);
+    EXPECT_EQ(test.point().alarm(), promised);
+    answer(1, false, true);
+    EXPECT_EQ(test.point().losses(), 1);
+  }
+}
+
 // Each problem: what is counted is the loss that certificates are made of.
 TEST(Shadow, CountsCertifiedLoss) {
   for (const ShadowSetup& setup : {ShadowSetup{}, ShadowSetup{.multi_label = true}, ShadowSetup{.range = 2}}) {
@@ -242,7 +267,7 @@ TEST(Shadow, CountsCertifiedLoss) {
       test.reference().answer_with(full);
       test.sample(Job{.texts = {{.text = std::to_string(i)}}}, StopReason::policy, early);
       ASSERT_TRUE(test.until_watched(i));
-      losses += answer_loss(test.model(), early, full, setup.range);
+      losses += LossOf(default_loss(test.model().problem), test.model(), setup.range)({early, full});
       EXPECT_DOUBLE_EQ(test.point().losses(), losses);
     }
     EXPECT_GT(losses, 0);
