@@ -32,7 +32,7 @@ class Import : public testing::Test {
 // Equal logits at every exit are an equal text, which counts once.
 TEST_F(Import, RowsAreKnownByTheirLogits) {
   const auto path = scratch_.path() / "twice.npy";
-  write_npy(path, {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 5}, {3, 2, 2});
+  write_npy(path, std::vector<double>{1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 5}, {3, 2, 2});
   const std::vector<uint64_t> hashes = import_trace({.logits = path}).row_hash;
   ASSERT_EQ(hashes.size(), 3U);
   EXPECT_EQ(hashes[0], hashes[1]);
