@@ -347,6 +347,7 @@ TEST_F(PretrainRun, SaysThatNothingIsHeldOutOfFewDocuments) {
     PretrainOptions few = options("few");
     few.hold_out = share;
     few.steps = 1;
+    few.batch = 1;  // of few documents are few rows
     few.overwrite = true;
     std::string said;
     few.notice = [&](std::string_view text) { said += std::string(text) + "\n"; };
