@@ -161,7 +161,7 @@ void evaluate_output_folder(std::vector<std::string>& words, Arguments& out) {
 void evaluate_as_originals(const std::string& verb, std::vector<std::string>& words, Arguments& out) {
   const std::string model = given(words, {"--model-name-or-path"});
   if (model.empty()) return;
-  if (given(words, {"--precision"}).empty()) {
+  if (given(words, {"--precision"}).empty() && !model.ends_with(".safetensors")) {  // a trace has its own
     words.emplace_back("--precision=fp32");
     out.notices.emplace_back("evaluated in fp32, as by the original: --precision=fp32");
   }

@@ -64,6 +64,8 @@ TEST(Flags, WhatIsEvaluatedLiesInTheOutputFolder) {
 TEST(Flags, PrecisionThatIsNamedStays) {
   EXPECT_THAT(with_current_names({"sweep", "--model_name_or_path", "m", "--precision", "bf16"}).words,
               ElementsAre("sweep", "m", "--precision", "bf16"));
+  EXPECT_THAT(with_current_names({"sweep", "--model_name_or_path", "t.safetensors"}).words,
+              ElementsAre("sweep", "t.safetensors"));  // a trace, which was made in one
   EXPECT_THAT(with_current_names({"sweep", "m", "--task_name", "RTE"}).words,
               ElementsAre("sweep", "m", "--task", "RTE"));
   EXPECT_THAT(with_current_training_names({"--model_name_or_path", "m"}).notices,
