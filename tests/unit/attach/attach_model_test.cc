@@ -292,7 +292,8 @@ TEST_F(AttachModelTest, TrainingTextsThatAreNamedNeverCertify) {
   AttachJob job = this->job("hf_bert_classifier", file(mixed));
   job.precision = Precision::fp32;
   std::vector<std::string> notices;
-  const Observer observer{.notice = [&](const std::string& text) { notices.push_back(text); }, .progress = {}};
+  Observer observer = silent();
+  observer.notice = [&](const std::string& text) { notices.push_back(text); };
   const auto says = [&](std::string_view part) {
     return std::any_of(notices.begin(), notices.end(),
                        [&](const std::string& text) { return text.find(part) != text.npos; });
