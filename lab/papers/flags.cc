@@ -272,7 +272,9 @@ Arguments with_current_training_names(std::vector<std::string> words) {
   keep_all_checkpoints(words, out);
   name_elue_task(words, out);
   leave_out_unused(words, out);
-  if (!given(words, {"--model-name-or-path"}).empty() && given(words, {"--precision"}).empty())
+  const bool on_cpu =
+      std::any_of(words.begin(), words.end(), [](std::string word) { return dashed(word) == "--no-cuda"; });
+  if (!on_cpu && !given(words, {"--model-name-or-path"}).empty() && given(words, {"--precision"}).empty())
     out.notices.emplace_back("where a GPU has bf16, it is trained in; --precision fp32 is the original's");
   const std::array<Table, 1> tables{kTraining};
   translate(std::move(words), tables, out);

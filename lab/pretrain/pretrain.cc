@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
@@ -277,16 +278,17 @@ OrderedJson Pretraining::evaluate() {
   if (count == 0) return entry;
   Tensor sums = torch::zeros({2, spec_.layers}, torch::kDouble);
   const int64_t batch = options_.batch;
+  std::vector<int64_t> every(static_cast<size_t>(count));
+  std::iota(every.begin(), every.end(), int64_t{0});
+  const PretrainCounts counts = count_rows(corpus_, rows_.held_out, every, options_.shape);  // however they are divided
   for (int64_t first = batch * world_.rank(); first < count; first += batch * world_.size()) {
     std::vector<int64_t> which;
     for (int64_t row = first; row < std::min(first + batch, count); ++row) which.push_back(row);
-    const PretrainCounts counts = count_rows(corpus_, rows_.held_out, which, options_.shape);
-    const Tensor losses = stepper_->evaluate(tensors_of(rows_.held_out, which, UINT64_MAX, counts));
-    sums += losses * static_cast<double>(which.size());
+    sums += stepper_->evaluate(tensors_of(rows_.held_out, which, UINT64_MAX, counts));
   }
   std::vector<Tensor> all{sums};
   world_.all_reduce(all, {sums});
-  sums = all.front() / static_cast<double>(count);
+  sums = all.front();
   const auto list = [&](int64_t part) {
     OrderedJson out = OrderedJson::array();
     for (int64_t i = 0; i < sums.size(1); ++i) out.push_back(sums[part][i].item<double>());

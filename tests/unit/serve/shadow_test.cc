@@ -233,7 +233,7 @@ TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
 // Of a loss about a label, the texts that full depth gives it; the others have an alarm of their own, if promised.
 TEST(Shadow, WatchesBothSidesOfALabel) {
   for (const bool promised : {true, false}) {
-    TestShadow test({.max_drop = 0.02, .loss = loss_named(promised ? "missed:yes,max_false=0.02" : "missed:yes")});
+    TestShadow test({.max_drop = 0.02, .loss = loss_named(promised ? "missed:odd,max_false=0.02" : "missed:odd")});
     const auto answer = [&](size_t texts, bool early_yes, bool full_yes) {
       for (size_t i = 0; i < texts; ++i) {
         test.reference().answer_with(full_yes ? std::vector<float>{0, 1} : std::vector<float>{1, 0});
