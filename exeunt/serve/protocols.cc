@@ -197,8 +197,9 @@ std::optional<int> label_beginning(const ModelFacts& model, std::string_view wor
 // "a,b" or ["a", "b"].
 std::vector<std::string> candidate_labels(JsonObject& fields) {
   if (!fields.get("candidate_labels").is_string()) return fields.strings("candidate_labels");
+  const std::string joined = fields.string("candidate_labels");
   std::vector<std::string> out;
-  for (const std::string_view label : split(fields.string("candidate_labels"), ',')) out.emplace_back(trimmed(label));
+  for (const std::string_view label : split(joined, ',')) out.emplace_back(trimmed(label));
   return out;
 }
 
