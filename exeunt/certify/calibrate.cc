@@ -2,6 +2,7 @@
 #include "exeunt/certify/calibrate.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/replay.h"
 
@@ -40,23 +42,16 @@ struct Settled {
   RiskMethod method = {};                // of the tests
   double delta = 0;                      // of all budgets
   ValueRange range = {};
-  bool requests = false;  // repeats count
 
   [[nodiscard]] RiskTest test(double max_drop) const {
     return {loss, method, max_drop, delta * budget_share(plan, max_drop)};
   }
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
   // What the test of a part needs besides the losses of its rows.
-  [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const;
+  [[nodiscard]] Sample sample(const ExitTrace& part, const PartRows& rows) const {
+    return {.weights = {}, .groups = grouping.rows_of(part, rows)};
+  }
 };
-
-// How often the most frequent text occurs.
-int most_repeats(const CalibrationData& data) {
-  int most = 1;
-  for (const PartRows* part : {&data.fit_rows, &data.certify_rows, &data.report_rows})
-    for (const int repeats : part->repeats) most = std::max(most, repeats);
-  return most;
-}
 
 Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   const auto refuse = [](const std::string& why) { throw Error(Code::usage, why); };
@@ -70,8 +65,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
     refuse(fmt::format("confidence: got {}, want a share above 0 and below 1", 1 - plan.delta));
   Settled settled{data, plan, Grouping(plan.group, data)};
   settled.loss = loss_of(plan, data.fit);
-  settled.requests = plan.unit == CertifiedUnit::requests && most_repeats(data) > 1;
-  const bool counts = settled.loss != RiskLoss::abs_diff && !settled.requests;
+  const bool counts = settled.loss != RiskLoss::abs_diff;
   if (plan.method) {
     settled.methods = {*plan.method};
   } else {
@@ -80,17 +74,11 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   }
   settled.method = settled.methods.front();
   if (settled.method == RiskMethod::ltt_binomial && !counts)
-    refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
-                       name_of(settled.loss), settled.requests ? " over repeated requests" : ""));
+    refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}' has others; use wsr, ltt-hb or crc",
+                       name_of(settled.loss)));
   settled.delta = plan.tries > 0 ? plan.delta * share_of_try(plan.tries) : plan.delta;
   settled.range = range_or_observed(plan.range, data.fit);
   return settled;
-}
-
-Sample Settled::sample(const ExitTrace& part, const PartRows& rows) const {
-  Sample out{.groups = grouping.rows_of(part, rows)};
-  if (requests) out.weights = {{rows.repeats.begin(), rows.repeats.end()}, static_cast<double>(most_repeats(data))};
-  return out;
 }
 
 void refuse_too_few(const Settled& settled, const Sample& certify) {
@@ -196,36 +184,36 @@ Choice points_of(const PolicyEntry& entry, LossMeter& fit) {
   return choice;
 }
 
-// Losses of some rows of a part, counted by texts and by requests.
-struct Tally {
-  double texts = 0, requests = 0, lost_texts = 0, lost_requests = 0;
+double total_of(const std::vector<double>& losses) {
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
+}
 
-  [[nodiscard]] Rates rates() const {
-    return texts > 0 ? Rates{lost_texts / texts, lost_requests / requests} : Rates{};
+double mean_of(const std::vector<double>& losses) {
+  return losses.empty() ? 0 : total_of(losses) / static_cast<double>(losses.size());
+}
+
+// Those that come ten times or more, and are so many of all rows.
+FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses) {
+  constexpr double kShare = 0.001;
+  std::map<uint64_t, std::pair<int64_t, double>> texts;  // rows, and what one of them loses
+  for (size_t row = 0; row < part.row_hash.size(); ++row) {
+    auto& [count, loss] = texts[part.row_hash[row]];
+    ++count;
+    loss = losses[row];
   }
-  [[nodiscard]] double lost(bool by_requests) const { return by_requests ? lost_requests : lost_texts; }
-};
-
-Tally tally(const std::vector<double>& losses, const PartRows& rows, const std::vector<size_t>& picked) {
-  Tally out;
-  for (const size_t row : picked) {
-    const double weight = rows.repeats.empty() ? 1 : rows.repeats[row];
-    out.texts += 1;
-    out.requests += weight;
-    out.lost_texts += losses[row];
-    out.lost_requests += weight * losses[row];
+  const auto rows = static_cast<double>(part.rows);
+  FrequentTexts out;
+  for (const auto& [hash, text] : texts) {
+    const auto& [count, loss] = text;
+    if (static_cast<double>(count) < std::max(10.0, kShare * rows)) continue;
+    const double share = static_cast<double>(count) / rows;
+    ++out.texts;
+    out.share += share;
+    if (loss <= 0) continue;
+    ++out.lost;
+    out.lost_share += share;
   }
   return out;
-}
-
-Tally tally(const std::vector<double>& losses, const PartRows& rows) {
-  std::vector<size_t> all(losses.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  return tally(losses, rows, all);
-}
-
-int64_t count_of(const PartRows& rows, size_t texts, bool requests) {
-  return requests ? std::accumulate(rows.repeats.begin(), rows.repeats.end(), int64_t{0}) : static_cast<int64_t>(texts);
 }
 
 // The parts that test and report, with their losses.
@@ -250,10 +238,11 @@ std::vector<GroupOutcome> group_outcomes(const Parts& parts, const std::vector<d
   for (size_t i = 0; i < parts.sample.groups.size(); ++i) {
     const std::vector<size_t>& rows = parts.sample.groups[i];
     GroupOutcome group{.name = parts.settled.grouping.names()[i], .rows = static_cast<int64_t>(rows.size())};
-    group.losses = tally(certify, parts.data.certify_rows, rows).lost(parts.settled.requests);
+    group.losses = total_of(picked_losses(certify, rows));
     group.report_rows = static_cast<int64_t>(reported[i].size());
-    group.report = tally(report, parts.data.report_rows, reported[i]).rates();
-    group.interval = loss_interval(parts.settled.loss, picked_losses(report, reported[i]));
+    const std::vector<double> fresh = picked_losses(report, reported[i]);
+    group.report = mean_of(fresh);
+    group.interval = loss_interval(parts.settled.loss, fresh);
     out.push_back(std::move(group));
   }
   return out;
@@ -269,11 +258,11 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   SequenceResult verdict = test_settings(test, candidates, parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
-    const Rates full = tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows).rates();
+    const double full = parts.certify.measure(candidates.front().policy).mean_loss();
     throw Error(
         Code::failure,
         fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
-                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full.texts),
+                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full),
         "allow more with --max-drop, keep more matrices in a higher precision, or use another precision");
   }
   DropOutcome outcome;
@@ -281,16 +270,15 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   outcome.policy = candidates[*verdict.setting].policy;
   outcome.p_value = verdict.p_value;
   const LossMeter::Measured tested = parts.certify.measure(outcome.policy);
-  const Tally counted = tally(tested.losses, parts.data.certify_rows);
-  outcome.losses = counted.lost(parts.settled.requests);
-  if (test.method == RiskMethod::ltt_binomial) outcome.losses = lost_sum(tested.losses);
+  outcome.losses = test.method == RiskMethod::ltt_binomial ? lost_sum(tested.losses) : total_of(tested.losses);
   outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
-  outcome.certify = outcome.report = counted.rates();
+  outcome.certify = outcome.report = mean_of(tested.losses);
+  outcome.frequent = frequent_texts(parts.data.certify, tested.losses);
   std::vector<double> fresh;
   if (parts.data.report.rows > 0) {
     LossMeter::Measured seen = parts.report.measure(outcome.policy);
     outcome.report_cost = seen.cost_fraction;
-    outcome.report = tally(seen.losses, parts.data.report_rows).rates();
+    outcome.report = mean_of(seen.losses);
     outcome.interval = loss_interval(test.loss, seen.losses);
     fresh = std::move(seen.losses);
   }
@@ -332,17 +320,17 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.method = settled.method;
   certificate.max_drop = plan.max_drops.front();
   certificate.delta = plan.delta;
-  certificate.rows = count_of(data.certify_rows, data.certify.rows, settled.requests);
+  certificate.rows = static_cast<int64_t>(data.certify.rows);
   certificate.losses = first.losses;
   certificate.budgets = static_cast<int>(plan.max_drops.size());
-  certificate.fit = part_of(data.fit, count_of(data.fit_rows, data.fit.rows, settled.requests));
+  certificate.fit = part_of(data.fit, static_cast<int64_t>(data.fit.rows));
   certificate.certify = part_of(data.certify, certificate.rows);
   const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
   certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
   if (settled.range) certificate.range = {settled.range->first, settled.range->second};
   certificate.seed = data.seed;
-  certificate.unit = plan.unit;
-  certificate.distinct = static_cast<int64_t>(data.certify.rows);
+  certificate.unit = unit_of(plan, data.fit);
+  certificate.distinct = static_cast<int64_t>(distinct_rows(data.certify));
   certificate.tries = plan.tries_known ? plan.tries : 0;
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
@@ -351,18 +339,21 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   return certificate;
 }
 
-OrderedJson rates_json(const Rates& rates) {
-  return {{"texts", rates.texts}, {"requests", rates.requests}};
-}
-
 OrderedJson interval_json(const std::optional<LossInterval>& interval) {
   return interval ? OrderedJson{interval->low, interval->high} : OrderedJson(nullptr);
 }
 
 }  // namespace
 
+CertifiedUnit unit_of(const CalibrationPlan& plan, const ExitTrace& rows) {
+  return plan.unit.value_or(rows.info.split == kHeldOutSplit ? CertifiedUnit::texts : CertifiedUnit::requests);
+}
+
 SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report) {
-  SplitShares shares = report.value_or(distinct_rows(trace) >= kRowsToReport) ? SplitShares{} : kNoReport;
+  const bool distinct = unit_of(plan, trace) == CertifiedUnit::texts;
+  const size_t rows = distinct ? distinct_rows(trace) : trace.rows;
+  SplitShares shares = report.value_or(rows >= kRowsToReport) ? SplitShares{} : kNoReport;
+  shares.distinct = distinct;
   const double max_drop = plan.max_drops.empty() ? 0 : plan.max_drops.front();
   const bool valid = max_drop > 0 && max_drop < 1 && plan.delta > 0 && plan.delta < 1;  // else it is refused later
   if (!valid || loss_of(plan, trace) == RiskLoss::abs_diff) return shares;
@@ -433,15 +424,21 @@ OrderedJson outcome_json(const DropOutcome& outcome) {
   out["losses"] = outcome.losses;
   out["p_value"] = outcome.p_value;
   out["certify_cost_fraction"] = outcome.certify_cost;
-  out["certify_risk"] = rates_json(outcome.certify);
+  out["certify_risk"] = outcome.certify;
   out["report_cost_fraction"] = outcome.report_cost;
-  out["report_risk"] = rates_json(outcome.report);
+  out["report_risk"] = outcome.report;
   out["report_interval"] = interval_json(outcome.interval);
+  const FrequentTexts& frequent = outcome.frequent;
+  if (frequent.texts > 0)
+    out["frequent"] = {{"texts", frequent.texts},
+                       {"share", frequent.share},
+                       {"lost", frequent.lost},
+                       {"lost_share", frequent.lost_share}};
   for (const GroupOutcome& group : outcome.groups) {
     OrderedJson one{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
     if (outcome.interval) {
       one["report_rows"] = group.report_rows;
-      one["report_risk"] = rates_json(group.report);
+      one["report_risk"] = group.report;
       one["report_interval"] = interval_json(group.interval);
     }
     out["groups"].push_back(std::move(one));

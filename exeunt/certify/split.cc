@@ -2,7 +2,6 @@
 #include "exeunt/certify/split.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <set>
 
@@ -15,29 +14,13 @@
 namespace exeunt {
 namespace {
 
-PartRows distinct_texts(const ExitTrace& trace) {
-  PartRows texts;
-  std::map<uint64_t, size_t> place;  // a map, not a hash table: a file can choose its hashes
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const auto [at, fresh] = trace.row_hash.empty() ? std::pair(place.end(), true)
-                                                    : place.try_emplace(trace.row_hash[row], texts.row.size());
-    if (fresh) {
-      texts.row.push_back(row);
-      texts.repeats.push_back(1);
-    } else {
-      ++texts.repeats[at->second];
-    }
-  }
-  return texts;
-}
-
-PartRows take(const PartRows& texts, std::span<const size_t> places) {
-  PartRows part;
-  for (const size_t place : places) {
-    part.row.push_back(texts.row[place]);
-    part.repeats.push_back(texts.repeats[place]);
-  }
-  return part;
+// The first row of every text; every row where texts are not known or not `distinct`.
+std::vector<size_t> rows_to_draw(const ExitTrace& trace, bool distinct) {
+  std::vector<size_t> rows;
+  std::set<uint64_t> seen;  // not a hash table: a file can choose its hashes
+  for (size_t row = 0; row < trace.rows; ++row)
+    if (!distinct || trace.row_hash.empty() || seen.insert(trace.row_hash[row]).second) rows.push_back(row);
+  return rows;
 }
 
 // One part in so many of the rows that choose or report may go to those that certify.
@@ -68,22 +51,20 @@ std::vector<Overlap> overlaps(std::span<ExitTrace* const> traces) {
 }  // namespace
 
 size_t distinct_rows(const ExitTrace& trace) {
-  return distinct_texts(trace).row.size();
+  return rows_to_draw(trace, true).size();
 }
 
 CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares) {
   const double reported = 1 - shares.fit - shares.certify;
   check(shares.fit > 0 && shares.certify > 0 && reported > -1e-9, "the shares make one at most");
   const size_t kept = reported > 1e-9 ? 1 : 0;  // rows that report at least
-  const PartRows texts = distinct_texts(trace);
-  const size_t count = texts.row.size();
+  std::vector<size_t> rows = rows_to_draw(trace, shares.distinct);
+  const size_t count = rows.size();
   if (count < 2 + kept)
     throw Error(Code::failure, fmt::format("not enough data: got {} examples, want at least {}", count, 2 + kept));
-  std::vector<size_t> places(count);
-  for (size_t i = 0; i < count; ++i) places[i] = i;
   // Fisher-Yates by hand: std::shuffle may differ between libraries, and a split must not.
   std::mt19937_64 random(seed);
-  for (size_t i = count - 1; i > 0; --i) std::swap(places[i], places[random() % (i + 1)]);
+  for (size_t i = count - 1; i > 0; --i) std::swap(rows[i], rows[random() % (i + 1)]);
   const auto share = [&](double part) {
     return std::max<size_t>(1, static_cast<size_t>(part * static_cast<double>(count)));
   };
@@ -95,12 +76,14 @@ CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, Spl
                                                 shares.max_drop, shares.delta));
     if (kept == 0) fit = count - certify;
   }
-  const std::span<const size_t> all(places);
+  const auto part = [&](size_t first, size_t end) {
+    return PartRows{{rows.begin() + static_cast<ptrdiff_t>(first), rows.begin() + static_cast<ptrdiff_t>(end)}};
+  };
   CalibrationData data;
   data.seed = seed;
-  data.fit_rows = take(texts, all.first(fit));
-  data.certify_rows = take(texts, all.subspan(fit, certify));
-  data.report_rows = take(texts, all.subspan(fit + certify));
+  data.fit_rows = part(0, fit);
+  data.certify_rows = part(fit, fit + certify);
+  data.report_rows = part(fit + certify, count);
   data.fit = select_rows(trace, data.fit_rows.row);
   data.certify = select_rows(trace, data.certify_rows.row);
   data.report = select_rows(trace, data.report_rows.row);

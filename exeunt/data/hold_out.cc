@@ -116,7 +116,9 @@ Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) 
   const auto mapped = MappedFile::open(path, kMaxDataBytes);
   columns.format = DataFormat::csv;
   columns.pair = mapped->text().starts_with(kWithPair) ? "pair" : "";
-  return parse_user_data(mapped->text(), path.string(), columns);
+  Dataset data = parse_user_data(mapped->text(), path.string(), columns);
+  data.split = kHeldOutSplit;
+  return data;
 }
 
 }  // namespace exeunt

@@ -128,7 +128,7 @@ void Certificate::fields(Self& self, Visit&& visit) {
   visit(optional("last_head", "Which head answers at the last layer; null = not known"), self.last_head);
   visit(optional("range", "Least and greatest value of a regression; empty = none"), self.range);
   visit(optional("seed", "Seed of the split; null = not known", 0), self.seed);
-  visit(optional("unit", "What counts once: a distinct text, or a request"), self.unit);
+  visit(optional("unit", "What counts: distinct texts, or requests"), self.unit);
   visit(optional("distinct", "Distinct texts of the certify part; 0 = not known", 0, kMostRows), self.distinct);
   visit(optional("tries", "Known uses of these rows to certify, this one included; 0 = not known", 0, 1e6), self.tries);
   visit(optional("group_by", "What the groups go by: label, length, or a column of the data; empty = none"),

@@ -23,7 +23,7 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
                   certificate.reference == LossReference::fp32 ? std::string_view("fp32") : precision);
   const double share = 100 * certificate.max_drop;
   const std::string_view answers =
-      certificate.unit == CertifiedUnit::requests ? "answers to requests, repeats included," : "answers";
+      certificate.unit == CertifiedUnit::requests ? "answers to requests" : "answers to distinct texts";
   std::string text;
   switch (certificate.loss) {
     case RiskLoss::disagreement:

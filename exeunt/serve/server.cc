@@ -183,7 +183,6 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   shadow.seed = random_seed();
   shadow.reference = {
       .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
-      .distinct = certificate == nullptr || certificate->unit == CertifiedUnit::texts,
       .range = range,
       .bytes = engines->bytes(),
       .logs = engines->logs()};

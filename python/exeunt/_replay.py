@@ -141,7 +141,7 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
     >>> rows = [[[3.0, 0.0], [4.0, 0.0]] if row % 2 else [[0.0, 3.0], [0.0, 4.0]] for row in range(1000)]
     >>> found = calibrate(rows, max_drop=0.02)
     >>> found.promise
-    'at most 2 % of answers differ from the external model at full depth, confidence 95 %'
+    'at most 2 % of answers to requests differ from the external model at full depth, confidence 95 %'
     >>> found.cost_fraction
     0.5
     """
