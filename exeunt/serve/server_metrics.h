@@ -71,6 +71,9 @@ class PromiseWatch {
   }
   // True from the moment at which the promise was found broken: the texts have drifted since it was certified.
   [[nodiscard]] bool alarm() const noexcept { return test_ && test_->raised(); }
+  // What the test has seen, also by servers before this one; null without a promise.
+  [[nodiscard]] const RiskAlarm::Memory* memory() const noexcept { return test_ ? &test_->memory() : nullptr; }
+  void restore(const RiskAlarm::Memory& memory) noexcept { test_->restore(memory); }
 
  private:
   std::optional<double> max_drop_;

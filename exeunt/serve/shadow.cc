@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/trace.h"
 
@@ -18,6 +20,7 @@ namespace exeunt::serve {
 namespace {
 
 constexpr size_t kRemembered = 1 << 16;
+constexpr auto kKeepEvery = std::chrono::seconds(1);  // what a killed server forgets
 
 }  // namespace
 
@@ -35,7 +38,65 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
     shares_.emplace_back();
     if (!exits.empty() && entry->certificate) shares_.back().emplace(exits.begin()->second, entry->certificate->rows);
   }
+  restore_watches();
   thread_.emplace(1);
+}
+
+std::vector<WatchedBets> Shadow::watched_bets() const {
+  std::vector<WatchedBets> out;
+  for (size_t i = 0; i < watches_.size(); ++i) {
+    const RiskAlarm::Memory* memory = watches_[i].memory();
+    if (memory == nullptr) continue;
+    out.push_back({.policy = str(policies_.point(i).spec),
+                   .max_drop = *watches_[i].max_drop(),
+                   .created = policies_.entry()->certificate->created,
+                   .losses = memory->losses,
+                   .wealth = {memory->wealth.begin(), memory->wealth.end()},
+                   .alarm = memory->raised});
+  }
+  return out;
+}
+
+void Shadow::restore_watches() {
+  if (options_.watch_file.empty()) return;
+  std::vector<WatchedBets> known;
+  try {
+    known = read_watch_file(options_.watch_file);
+  } catch (const Error& error) {
+    context_.log({.level = "warn",
+                  .message = "what earlier servers saw of the promise is lost: its watch begins anew",
+                  .fields = {{"error", error.what()}}});
+  }
+  for (size_t i = 0; i < watches_.size(); ++i) {
+    if (watches_[i].memory() == nullptr) continue;
+    const auto same = std::ranges::find_if(known, [&](const WatchedBets& one) {
+      return one.policy == str(policies_.point(i).spec) && one.max_drop == *watches_[i].max_drop() &&
+             one.created == policies_.entry()->certificate->created;
+    });
+    if (same == known.end()) continue;
+    RiskAlarm::Memory memory{.losses = same->losses, .raised = same->alarm};
+    std::ranges::copy(same->wealth, memory.wealth.begin());
+    watches_[i].restore(memory);
+    if (watches_[i].alarm()) note_alarm(i);
+  }
+}
+
+// On the shadow thread, which may wait for the disk.
+void Shadow::keep_watches() {
+  if (options_.watch_file.empty()) return;
+  kept_ = Clock::now();
+  boost::asio::post(*thread_, [path = options_.watch_file, text = watch_file_text(watched_bets())] {
+    best_effort([&] { write_atomically(path, text); });
+  });
+}
+
+void Shadow::end() noexcept {
+  stop();
+  if (!thread_) return;
+  thread_.reset();
+  best_effort([&] {
+    if (!options_.watch_file.empty()) write_atomically(options_.watch_file, watch_file_text(watched_bets()));
+  });
 }
 
 void Shadow::sample(const ActiveRequest& request) {
@@ -107,6 +168,7 @@ void Shadow::finish(const Comparison& comparison) {
     const bool before = watch.alarm();
     watch.record(*comparison.loss);
     if (!before && watch.alarm()) note_alarm(*comparison.point);
+    if (before != watch.alarm() || Clock::now() - kept_ >= kKeepEvery) keep_watches();
     watch_share(comparison);
   }
   if (pending_ > 0) return;
@@ -116,13 +178,16 @@ void Shadow::finish(const Comparison& comparison) {
 void Shadow::note_alarm(size_t point) {
   if (options_.tighten_on_alarm) policies_.tighten(point);
   const PromiseWatch& watch = watches_[point];
-  context_.log({.level = "warn",
-                .message = "a policy no longer keeps its promise on these texts",
-                .fields = {{"policy", str(policies_.point(point).spec)},
-                           {"certified", fmt::format("{:g}", *watch.max_drop())},
-                           {"mean_loss", fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},
-                           {"texts", fmt::format("{}", watch.texts())},
-                           {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
+  context_.log(
+      {.level = "warn",
+       .message = "a policy no longer keeps its promise on these texts",
+       .fields = {{"policy", str(policies_.point(point).spec)},
+                  {"certified", fmt::format("{:g}", *watch.max_drop())},
+                  {"mean_loss", watch.texts() == 0
+                                    ? "found by an earlier server"
+                                    : fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},
+                  {"texts", fmt::format("{}", watch.texts())},
+                  {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
 }
 
 void Shadow::watch_share(const Comparison& comparison) {
@@ -213,7 +278,8 @@ ShadowPass ShadowEngine::pass(const Encoding& text, uint64_t dropped) {
   ShadowPass out{.logits = last_exit(fp32_ && reference_is_fp32_ ? fp32 : served, outputs),
                  .processor_seconds = fp32.processor_seconds + served.processor_seconds};
   if (!log_) return out;
-  out.kept = log_->write({.row_hash = hash_text(row_hash_of(text.ids)),
+  out.kept = log_->write({.time = now_rfc3339(),
+                          .row_hash = hash_text(row_hash_of(text.ids)),
                           .tokens = static_cast<int>(text.ids.size()),
                           .logits = served.logits,
                           .lte = served.lte,
