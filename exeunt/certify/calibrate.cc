@@ -47,8 +47,10 @@ struct Settled {
   bool clustered = false;  // some rows are drawn together
   double most = 1;         // that one draw weighs
 
+  // In expectation there is no delta to share: each try gets its share of the budget, and the sum is no larger.
   [[nodiscard]] RiskTest test(double max_drop) const {
-    return {loss, method, max_drop, delta * budget_share(plan, max_drop)};
+    const bool mean = method == RiskMethod::crc && plan.tries > 0;
+    return {loss, method, mean ? max_drop * share_of_try(plan.tries) : max_drop, delta * budget_share(plan, max_drop)};
   }
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
   // What the test of a part needs besides the losses of its rows.
@@ -135,17 +137,17 @@ void refuse_too_few(const Settled& settled, const Sample& certify) {
     if (static_cast<int64_t>(rows) >= needed) return;
     const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
     const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<size_t>(rows, 1)));
-    const std::string certainty =
-        settled.method == RiskMethod::crc
-            ? "in expectation"
-            : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
-                          plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
+    const std::string certainty = fmt::format(
+        "{}{}",
+        settled.method == RiskMethod::crc ? "in expectation" : fmt::format("at {:.4g} %", 100 * (1 - plan.delta)),
+        plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
     const std::string best = rows > 0 ? fmt::format(", or allow more: {} {} certify {:.3g} % at best", rows, draws,
-                                                    100 * least_max_drop(test, static_cast<int64_t>(rows), weights))
+                                                    100 * least_max_drop(test, static_cast<int64_t>(rows), weights) *
+                                                        plan.max_drops.front() / test.max_drop)
                                       : "";
     throw Error(Code::failure,
                 fmt::format("not enough data: certifying {:.4g} % {} takes {} {} without a loss, and {} has {}",
-                            100 * test.max_drop, certainty, needed, draws, where, rows),
+                            100 * plan.max_drops.front(), certainty, needed, draws, where, rows),
                 fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
   };
   refuse_below(nullptr, "the certify part");
@@ -297,8 +299,8 @@ SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>&
   return certify_sequence(test, candidates.size(), losses, parts.sample);
 }
 
-DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
-                         bool or_full_depth) {
+DropOutcome certify_drop(double max_drop, const std::vector<Candidate>& candidates, Parts& parts, bool or_full_depth) {
+  const RiskTest test = parts.settled.test(max_drop);
   SequenceResult verdict = test_settings(test, candidates, parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
@@ -306,11 +308,11 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
     throw Error(
         Code::failure,
         fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
-                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full.texts),
+                    100 * max_drop, parts.data.certify.info.precision, 100 * full.texts),
         "allow more with --max-drop, keep more matrices in a higher precision, or use another precision");
   }
   DropOutcome outcome;
-  outcome.max_drop = test.max_drop;
+  outcome.max_drop = max_drop;
   outcome.policy = candidates[*verdict.setting].policy;
   outcome.p_value = verdict.p_value;
   const LossMeter::Measured tested = parts.certify.measure(outcome.policy);
@@ -382,6 +384,7 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
     certificate.cluster_by = plan.cluster_by;
   }
   certificate.tries = plan.tries_known ? plan.tries : 0;
+  certificate.ledger = plan.ledger;
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
     certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});
@@ -441,7 +444,7 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   out.trials = std::move(choice.trials);
   for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
   for (const double max_drop : plan.max_drops)
-    out.outcomes.push_back(certify_drop(settled.test(max_drop), choice.candidates, parts, plan.or_full_depth));
+    out.outcomes.push_back(certify_drop(max_drop, choice.candidates, parts, plan.or_full_depth));
 
   const std::vector<int>& layers = data.fit.info.layers;
   const std::vector<float> ones(layers.size(), 1.0F);

@@ -48,6 +48,9 @@ struct CalibrationPlan {
   // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
   // counted: all of it.
   int tries = 0;
+  int tries_elsewhere = 0;  // uses of these rows on other machines, as the user states
+  int least_try = 1;        // that this use is, by a certificate on the same rows
+  std::string ledger = {};  // Ledger::digest
   bool tries_known = true;  // false: they cannot be counted; it has the share of the first, and its certificate says 0
 };
 

@@ -129,6 +129,7 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
       const Encoding& text = texts[i];
       trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
       trace.row_hash.push_back(row_hash_of(text.ids));
+      trace.text_hash.push_back(text_hash_of(examples[i].text, examples[i].pair.value_or("")));
       trace.cluster.push_back(cluster_number(examples[i], trace.row_hash.back()));
       truncated += text.truncated ? 1 : 0;
     }

@@ -135,6 +135,7 @@ void Certificate::fields(Self& self, Visit&& visit) {
         self.clusters);
   visit(optional("cluster_by", "The column that names the clusters; empty = the first text of pairs"), self.cluster_by);
   visit(optional("tries", "Known uses of these rows to certify, this one included; 0 = not known", 0, 1e6), self.tries);
+  visit(optional("ledger", "SHA-256 over the earlier tries on these rows; empty = none, or not known"), self.ledger);
   visit(optional("group_by", "What the groups go by: label, length, or a column of the data; empty = none"),
         self.group_by);
   visit(optional("groups", "Parts of the rows that keep the promise on their own"), self.groups);

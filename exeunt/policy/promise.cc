@@ -33,7 +33,8 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
       text = fmt::format("at most {:g} % fewer {} are correct than those of {}", share, answers, model);
       break;
     case RiskLoss::abs_diff:
-      text = fmt::format("{} differ from {} by at most {:g} % of the range on average", answers, model, share);
+      text = fmt::format("{} differ from {} by at most {:g} % of the range on average (at most the range counts)",
+                         answers, model, share);
       break;
   }
   if (certificate.clusters > 0)

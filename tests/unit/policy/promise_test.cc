@@ -37,7 +37,8 @@ TEST(Promise, IsWordedByItsLossMethodAndGroups) {
             "at most 2 % fewer answers are correct than those of the fp32 model at full depth, confidence 95 %");
   certificate.loss = RiskLoss::abs_diff;
   EXPECT_EQ(promise_of(certificate, "fp32"),
-            "answers differ from the fp32 model at full depth by at most 2 % of the range on average, confidence 95 %");
+            "answers differ from the fp32 model at full depth by at most 2 % of the range on average (at most the "
+            "range counts), confidence 95 %");
   certificate.loss = RiskLoss::disagreement;
   certificate.groups.resize(3);
   certificate.method = RiskMethod::crc;
