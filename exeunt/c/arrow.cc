@@ -22,8 +22,8 @@ using exeunt::Error;
 using exeunt::ExitLayout;
 using exeunt::Problem;
 
-constexpr int64_t kPart = 16384;        // texts that are answered at once, whatever the batch's size
-constexpr const char* kTexts = "text";  // the column, unless another one is named
+constexpr int64_t kPart = 16384;             // texts that are answered at once, whatever the batch's size
+constexpr const char* kTextColumn = "text";  // the column, unless another one is named
 constexpr size_t kViewBytes = 16, kInlineBytes = 12;
 
 // An ArrowSchema, ArrowArray or ArrowArrayStream that is released at the end, unless it was taken.
@@ -397,7 +397,7 @@ exeunt_status exeunt_arrow_batch(exeunt_model* model, const char* policy, const 
     require(given.value.release != nullptr, "arrow: got a batch that was released");
     Model& ours = of(model);
     const Problem problem = ours.exits().problem;
-    const TextPlace place = place_of(type.value, column == nullptr ? kTexts : column, problem);
+    const TextPlace place = place_of(type.value, column == nullptr ? kTextColumn : column, problem);
     done.value = answered(ours, ours.policy_named(policy), place, std::move(given), 0);
     *out_schema = answered_schema(std::move(type), place, problem);
     *out = done.take();
@@ -414,7 +414,7 @@ exeunt_status exeunt_arrow_stream(exeunt_model* model, const char* policy, const
     const std::shared_ptr<Model> ours = shared(model);
     auto stream = std::unique_ptr<AnswerStream>(new AnswerStream{.model = ours,
                                                                  .policy = ours->policy_named(policy),
-                                                                 .column = column == nullptr ? kTexts : column,
+                                                                 .column = column == nullptr ? kTextColumn : column,
                                                                  .place = {},
                                                                  .in = std::move(given)});
     Owned<ArrowSchema> schema;
