@@ -114,6 +114,8 @@ RiskLoss loss_named(std::string_view name) {
       const size_t side = std::min(name.rfind(kMaxFalse), name.size());
       loss.max_false = number_of<double>(name.substr(std::min(side + kMaxFalse.size(), name.size())));
       loss.label = name.substr(colon + 1, loss.max_false ? side - colon - 1 : std::string_view::npos);
+      if (loss.max_false && !(*loss.max_false > 0 && *loss.max_false < 1))
+        throw Error(Code::usage, fmt::format("max_false: got {}, want a share above 0 and below 1", *loss.max_false));
     }
     return loss;
   }
