@@ -9,7 +9,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { chromium } from "playwright-core";
+import { launch } from "./chromium.mjs";
 import { faintTexts } from "./contrast.mjs";
 
 const exeunt = process.env.EXEUNT ?? "build/release/bin/exeunt";
@@ -35,9 +35,7 @@ async function serve(folder, flags = ["--policy", "entropy:0.45"]) {
 
 before(async () => {
   ({ process: server, address: origin } = await serve(model));
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-           "--disable-component-update", "--disable-sync"] });
+  browser = await launch();
 });
 after(async () => {
   await browser?.close();

@@ -6,32 +6,17 @@ import { existsSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { chromium } from "playwright-core";
+import { launch, openPage } from "./chromium.mjs";
 import { faintTexts } from "./contrast.mjs";
 
 const report = resolve(process.env.REPORT ?? "report.html");
 let browser;
 
-before(async () => {
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-           "--disable-component-update", "--disable-sync"],
-  });
-});
+before(async () => { browser = await launch(); });
 after(async () => browser?.close());
 
 // A page with the report open, and what went wrong or was fetched on the way.
-async function open(options = {}, file = report) {
-  const context = await browser.newContext({ viewport: { width: 1060, height: 900 }, ...options });
-  const page = await context.newPage();
-  const troubles = [], fetched = [];
-  page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
-  page.on("pageerror", (error) => troubles.push(String(error)));
-  page.on("request", (request) => fetched.push(request.url()));
-  await page.goto(pathToFileURL(file).href);
-  return { page, troubles, fetched, close: () => context.close() };
-}
+const open = (options, file = report) => openPage(browser, pathToFileURL(file).href, options);
 
 // The size of the page, and where its sections begin: pictures are cut there and not through a figure.
 async function measures(page) {

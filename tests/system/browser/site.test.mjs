@@ -5,32 +5,17 @@ import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { chromium } from "playwright-core";
+import { launch, openPage } from "./chromium.mjs";
 import { faintTexts } from "./contrast.mjs";
 
 const site = resolve(process.env.SITE ?? "build/browser/site");
 const address = (name) => pathToFileURL(join(site, name)).href;
 let browser;
 
-before(async () => {
-  browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-    args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-           "--disable-component-update", "--disable-sync"],
-  });
-});
+before(async () => { browser = await launch(); });
 after(async () => browser?.close());
 
-async function open(name, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1060, height: 900 }, ...options });
-  const page = await context.newPage();
-  const troubles = [], fetched = [];
-  page.on("console", (message) => message.type() === "error" && troubles.push(message.text()));
-  page.on("pageerror", (error) => troubles.push(String(error)));
-  page.on("request", (request) => fetched.push(request.url()));
-  await page.goto(address(name));
-  return { page, troubles, fetched, close: () => context.close() };
-}
+const open = (name, options) => openPage(browser, address(name), options);
 
 for (const colorScheme of ["light", "dark"]) {
   test(`${colorScheme}: pages have no error, load files of the folder alone, and are as wide as the window`, async () => {
