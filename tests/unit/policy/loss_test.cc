@@ -77,7 +77,7 @@ TEST(Loss, HasANameThatIsRead) {
   EXPECT_EQ(loss_named("missed:a,b,max_false=0.02").label, "a,b");
   EXPECT_NE(loss_named("missed:a"), loss_named("missed:b"));
   for (const char* name : {"missed", "disagreement:yes", "decision:3", "decision:>=x", "decision:>=inf",
-                           "missed:a,max_false=7", "missed:a,max_false=0", "missed:a,max_false=nan"})
+                           "missed:a,max_false=7", "missed:a,max_false=0"})
     EXPECT_EQ(error_of([&] { (void)loss_named(name); }).code(), Code::usage) << name;
   EXPECT_EQ(error_of([] { (void)loss_named("disagrement"); }).hint(), "did you mean 'disagreement'?");
 }
