@@ -78,7 +78,7 @@ OrderedJson budget_json(const Attached& done, size_t number) {
   out["speedup_ratio"] = budget.score.cost.speedup_ratio;
   out["milliseconds"] = done.times.milliseconds[number + 2];
   out["speedup"] = speedup_json(done, number);
-  out["report_risk"] = budget.outcome.report.texts;
+  out["report_risk"] = budget.outcome.report;
   out["agreement"] = budget.score.agreement;
   out["metrics"] = metrics_json(budget.score.metrics);
   if (budget.order) {

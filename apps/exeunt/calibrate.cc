@@ -30,6 +30,7 @@ CalibrationPlan plan_of(const CalibrateFlags& flags) {
     plan.loss->max_false = share_of(flags.max_false, "--max-false");
   }
   if (!flags.method.empty()) plan.method = method_named(flags.method);
+  if (!flags.unit.empty()) plan.unit = flags.unit == "requests" ? CertifiedUnit::requests : CertifiedUnit::texts;
   plan.exits = layer_list(flags.exits, "--exits");
   plan.temperatures = !flags.no_temperatures;
   return plan;
@@ -39,7 +40,6 @@ void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
   if (flags.report || flags.no_report) options.report = flags.report;
-  if (!flags.unit.empty()) options.unit = flags.unit == "requests" ? CertifiedUnit::requests : CertifiedUnit::texts;
   if (!flags.budget.range.empty()) options.range = value_range(flags.budget.range, "--range");
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
@@ -94,10 +94,11 @@ void add_calibrate(CommandLine& line) {
                        "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels");
   for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
     from_server->excludes(verb->get_option(other));
-  verb->add_option("--unit", flags->unit,
-                   "What the promise counts: texts (equal texts once) or requests (each as often as it comes)")
+  verb->add_option(
+          "--unit", flags->unit,
+          "What the promise counts: requests, of which the rows are a random sample, or texts (equal ones once)")
       ->check(one_of({"texts", "requests"}))
-      ->default_str("texts; with --from-server what the model's certificate counts");
+      ->default_str("requests; texts for those that training held out");
   verb->add_option("--group", flags->calibrate.group,
                    "Certify each group, too: label (without gold, the full-depth answer), length (in quarters), exit "
                    "(at twice --max-drop) or a column of --data");

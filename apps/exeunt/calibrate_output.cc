@@ -32,12 +32,8 @@ std::string interval_text(const LossInterval& interval) {
 void print_outcomes(const Calibrated& done) {
   const std::vector<DropOutcome>& outcomes = done.calibration.outcomes;
   const bool report = done.data.report.rows > 0;
-  const bool repeats = std::any_of(outcomes.begin(), outcomes.end(), [](const DropOutcome& outcome) {
-    return outcome.report.texts != outcome.report.requests;
-  });
   std::vector<std::string> header{"budget", "policy", "loss"};
   if (report) header.emplace_back("95 %");
-  if (repeats) header.emplace_back("by requests");
   header.emplace_back("fewer layers");
   for (const Score& metric : done.scores.front().metrics) header.emplace_back(name_of(metric.metric));
   std::vector<std::vector<std::string>> rows{{"-", "full", "0.00%"}};
@@ -45,9 +41,8 @@ void print_outcomes(const Calibrated& done) {
   rows.front().emplace_back("1.00x");
   for (const DropOutcome& outcome : outcomes) {
     std::vector<std::string> row{fmt::format("{:g}%", 100 * outcome.max_drop), str(outcome.policy),
-                                 share_text(outcome.report.texts)};
+                                 share_text(outcome.report)};
     if (report) row.push_back(interval_text(*outcome.interval));
-    if (repeats) row.push_back(share_text(outcome.report.requests));
     row.push_back(fmt::format("{:.2f}x", 1 / outcome.report_cost));
     rows.push_back(std::move(row));
   }
@@ -66,7 +61,7 @@ void print_groups(const Calibrated& done) {
   for (const GroupOutcome& group : outcome.groups) {
     rows.push_back({group.name, fmt::format("{}", group.rows), fmt::format("{:g}", group.losses)});
     if (!outcome.interval) continue;
-    const std::vector<std::string> report{fmt::format("{}", group.report_rows), share_text(group.report.texts),
+    const std::vector<std::string> report{fmt::format("{}", group.report_rows), share_text(group.report),
                                           interval_text(group.interval)};
     rows.back().insert(rows.back().end(), report.begin(), report.end());
   }
@@ -152,6 +147,10 @@ std::string verdict_text(const CertifiedChoice& done) {
   return fmt::format("{}: {:.1f} by {}, {:.1f} by {}", total, speedup->precision, setting, speedup->exits, by_exits);
 }
 
+std::string_view unit_name(const Certificate& certificate) {
+  return names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
+}
+
 // What a policy did on texts that chose nothing.
 std::string figures_text(const CertifiedChoice& done, size_t budget, const PolicyScore& full,
                          const PolicyScore& early) {
@@ -159,15 +158,16 @@ std::string figures_text(const CertifiedChoice& done, size_t budget, const Polic
   const bool reported = done.data.report.rows > 0;
   const ExitTrace& rows = reported ? done.data.report : done.data.certify;
   std::string text = done.calibration.outcomes.size() > 1 ? fmt::format("{:g} %: ", 100 * outcome.max_drop) : "";
-  text += fmt::format("{:.2f} % {} on {} {} texts", 100 * outcome.report.texts,
-                      info_of(done.calibration.entry.certificate->loss).figure,
-                      reported ? outcome.report_rows : outcome.rows, reported ? "test" : "certification");
+  const Certificate& certificate = *done.calibration.entry.certificate;
+  text += fmt::format("{:.2f} % {} on {} {} {}", 100 * outcome.report, info_of(certificate.loss).figure,
+                      reported ? outcome.report_rows : outcome.rows, reported ? "test" : "certification",
+                      unit_name(certificate));
   if (outcome.interval)
     text += fmt::format(" (95 %: {:.2f} to {:.2f} %)", 100 * outcome.interval->low, 100 * outcome.interval->high);
   if (outcome.others) {
     const GroupOutcome& others = *outcome.others;
     text += fmt::format(", {:g} of {} others called so",
-                        reported ? others.report.texts * static_cast<double>(others.report_rows) : others.losses,
+                        reported ? others.report * static_cast<double>(others.report_rows) : others.losses,
                         reported ? others.report_rows : others.rows);
   }
   text += fmt::format(", {:.2f} of {} layers", early.cost.average_layers, rows.info.layers.back());
@@ -179,10 +179,15 @@ std::string figures_text(const CertifiedChoice& done, size_t budget, const Polic
 
 void print_promise(const Calibrated& done) {
   const Certificate& certificate = *done.calibration.entry.certificate;
-  const std::string texts = certificate.unit == CertifiedUnit::requests
-                                ? fmt::format("{} requests of {} texts", certificate.rows, certificate.distinct)
-                                : fmt::format("{} texts", certificate.rows);
-  fmt::print("\n{} with {}\n", name_of(certificate.method), texts);
+  fmt::print("\n{} with {} {}", name_of(certificate.method), certificate.rows, unit_name(certificate));
+  fmt::print("{}\n", certificate.distinct == static_cast<int64_t>(done.data.certify.rows)
+                         ? ""
+                         : fmt::format(" of {} texts", certificate.distinct));
+  const FrequentTexts& frequent = done.calibration.outcomes.front().frequent;
+  if (frequent.texts > 0) {
+    fmt::print("the {} most frequent texts are {:.1f} % of the requests: {} of them ({:.2f} %) lose\n",
+               frequent.texts, 100 * frequent.share, frequent.lost, 100 * frequent.lost_share);
+  }
   if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
   const ExitTrace& report = done.data.report;
   if (report.rows > 0) {
@@ -254,7 +259,7 @@ OrderedJson calibrated_json(const Calibrated& done) {
   if (!done.trials.empty()) out["precisions"] = precisions_json(done);
   out["rows"] = {{"fit", data.fit.rows}, {"certify", data.certify.rows}, {"report", data.report.rows}};
   const Certificate& certificate = *calibration.entry.certificate;
-  out["unit"] = names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
+  out["unit"] = unit_name(certificate);
   out["distinct"] = certificate.distinct;
   out["tries"] = certificate.tries;
   if (data.certify.info.problem == Problem::multi_label)

@@ -418,8 +418,7 @@ class AttachFlow {
         texts->trace({}, all, observer_.progress);  // once in fp32, for every part and every precision
     const auto part = [&](size_t first, size_t count) {
       const std::span<const size_t> own = std::span<const size_t>(all).subspan(first, count);
-      return std::pair{select_rows(trace, own),
-                       PartRows{.row = {own.begin(), own.end()}, .repeats = std::vector<int>(count, 1)}};
+      return std::pair{select_rows(trace, own), PartRows{{own.begin(), own.end()}}};
     };
     const AttachParts& parts = result_.parts;
     std::tie(fp32_.fit, fp32_.fit_rows) = part(0, parts.fit);
@@ -427,6 +426,7 @@ class AttachFlow {
     std::tie(fp32_.report, fp32_.report_rows) = part(parts.fit + parts.certify, parts.report);
     fp32_.seed = job_.texts.seed;
     CalibrationPlan plan = job_.plan;
+    plan.unit = CertifiedUnit::texts;  // as they were drawn
     plan.family = family_;
     plan.test = test_;
     if (result_.problem == Problem::regression) choose_range(plan);

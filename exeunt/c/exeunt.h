@@ -77,8 +77,8 @@ EXEUNT_API const char* exeunt_policy(const exeunt_model* model);           /* th
 EXEUNT_API const char* exeunt_precision(const exeunt_model* model);        /* "bf16" */
 EXEUNT_API const char* exeunt_engine(const exeunt_model* model);           /* "cpu/avx512", "cuda/sm_90" */
 
-/* What the model promises as it was opened, in one sentence: "at most 2 % of answers differ from the fp32 model at full
- * depth, confidence 95 %"; or "none (WHY)". */
+/* What the model promises as it was opened, in one sentence: "at most 2 % of answers to requests differ from the fp32
+ * model at full depth, confidence 95 %"; or "none (WHY)". */
 EXEUNT_API const char* exeunt_promise(const exeunt_model* model);
 /* The same as a JSON object of the format exeunt.promise/1 (docs/formats.md): the certificate with its conditions, what
  * runs, and the notices that the command would print. */

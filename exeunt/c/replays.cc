@@ -172,6 +172,7 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
     ExitTrace trace = trace_of(logits);
     hash_rows_by_logits(trace);
     exeunt::CalibrationPlan wanted = plan_of(given);
+    wanted.unit = exeunt::CertifiedUnit::texts;  // rows of an array are not known to be requests as they came
     const exeunt::CalibrationData data = exeunt::split_for_calibration(
         trace, given.seed,
         exeunt::shares_for(trace, wanted, given.no_report != 0 ? std::optional(given.no_report < 0) : std::nullopt));

@@ -12,6 +12,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/certify/shift.h"
 #include "exeunt/certify/temperature.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 #include "exeunt/policy/replay.h"
@@ -43,9 +44,8 @@ struct Settled {
   RiskMethod method = {};                // of the tests
   double delta = 0;                      // of all budgets
   ValueRange range = {};
-  bool requests = false;   // repeats count
   bool clustered = false;  // some rows are drawn together
-  double most = 1;         // that one draw weighs
+  double most = 1;         // of them
   bool by_exit = false;    // every exit keeps kExitShare times the budget
 
   [[nodiscard]] RiskTest test(double max_drop) const {
@@ -62,20 +62,13 @@ struct Settled {
   }
 };
 
-// The most that one draw weighs: rows of a cluster together, each as often as it is repeated, if that counts.
-double most_of_a_draw(const CalibrationData& data, bool clusters, bool repeats) {
-  double most = 1;
-  const auto look = [&](const ExitTrace& part, const PartRows& rows) {
-    std::map<uint64_t, double> weights;
-    for (size_t row = 0; row < part.rows; ++row) {
-      double& weight = weights[clusters && !part.cluster.empty() ? part.cluster[row] : row];
-      weight += repeats && !rows.repeats.empty() ? rows.repeats[row] : 1;
-      most = std::max(most, weight);
-    }
-  };
-  look(data.fit, data.fit_rows);
-  look(data.certify, data.certify_rows);
-  look(data.report, data.report_rows);
+// The most rows that are drawn together.
+size_t largest_cluster(const CalibrationData& data) {
+  size_t most = 1;
+  for (const ExitTrace* part : {&data.fit, &data.certify, &data.report}) {
+    std::map<uint64_t, size_t> rows;
+    for (const uint64_t cluster : part->cluster) most = std::max(most, ++rows[cluster]);
+  }
   return most;
 }
 
@@ -94,10 +87,9 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   settled.by_exit = plan.group.by == "exit";
   if (settled.by_exit && plan.method == RiskMethod::crc)
     refuse("groups by exit: method 'crc' holds in expectation over all texts; use another");
-  settled.requests = plan.unit == CertifiedUnit::requests && most_of_a_draw(data, false, true) > 1;
-  settled.clustered = most_of_a_draw(data, true, false) > 1;
-  settled.most = most_of_a_draw(data, settled.clustered, settled.requests);
-  const bool counts = info_of(settled.loss).counts && settled.most == 1;
+  settled.most = static_cast<double>(largest_cluster(data));
+  settled.clustered = settled.most > 1;
+  const bool counts = info_of(settled.loss).counts && !settled.clustered;
   if (plan.method) {
     settled.methods = {*plan.method};
   } else {
@@ -107,10 +99,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   settled.method = settled.methods.front();
   if (settled.method == RiskMethod::ltt_binomial && !counts)
     refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
-                       name_of(settled.loss),
-                       settled.clustered  ? " over clusters"
-                       : settled.requests ? " over repeated requests"
-                                          : ""));
+                       name_of(settled.loss), settled.clustered ? " over clusters" : ""));
   settled.delta = plan.tries > 0 ? plan.delta * share_of_try(plan.tries) : plan.delta;
   settled.range = range_or_observed(plan.range, data.fit);
   if (settled.loss.max_false && !(*settled.loss.max_false >= kLeastMaxDrop && *settled.loss.max_false < 1))
@@ -134,7 +123,6 @@ Sample Settled::sample(const LossMeter& meter, const ExitTrace& part, const Part
     if (loss.max_false) out.sets.push_back({common(group, meter.others()), loss.max_false});
   }
   out.weights.most = most;
-  if (requests) out.weights.of.assign(rows.repeats.begin(), rows.repeats.end());
   std::map<uint64_t, size_t> numbers;
   for (size_t row = 0; clustered && row < part.rows; ++row)
     out.cluster.push_back(numbers.try_emplace(part.cluster[row], numbers.size()).first->second);
@@ -291,30 +279,36 @@ Choice points_of(const PolicyEntry& entry, LossMeter& fit) {
   return choice;
 }
 
-// Losses of some rows of a part, counted by texts and by requests.
-struct Tally {
-  double texts = 0, requests = 0, lost_texts = 0, lost_requests = 0;
-
-  [[nodiscard]] Rates rates() const {
-    return texts > 0 ? Rates{lost_texts / texts, lost_requests / requests} : Rates{};
-  }
-  [[nodiscard]] double lost(bool by_requests) const { return by_requests ? lost_requests : lost_texts; }
-};
-
-Tally tally(const std::vector<double>& losses, const PartRows& rows, const std::vector<size_t>& picked) {
-  Tally out;
-  for (const size_t row : picked) {
-    const double weight = rows.repeats.empty() ? 1 : rows.repeats[row];
-    out.texts += 1;
-    out.requests += weight;
-    out.lost_texts += losses[row];
-    out.lost_requests += weight * losses[row];
-  }
-  return out;
+double total_of(const std::vector<double>& losses) {
+  return std::accumulate(losses.begin(), losses.end(), 0.0);
 }
 
-int64_t count_of(const PartRows& rows, size_t texts, bool requests) {
-  return requests ? std::accumulate(rows.repeats.begin(), rows.repeats.end(), int64_t{0}) : static_cast<int64_t>(texts);
+double mean_of(const std::vector<double>& losses) {
+  return losses.empty() ? 0 : total_of(losses) / static_cast<double>(losses.size());
+}
+
+// Those of the rows that come ten times or more, and are so many of all.
+FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses, const std::vector<size_t>& rows) {
+  constexpr double kShare = 0.001;
+  FrequentTexts out;
+  if (part.row_hash.empty()) return out;
+  std::map<uint64_t, std::pair<int64_t, double>> texts;  // rows, and what one of them loses
+  for (const size_t row : rows) {
+    auto& [count, loss] = texts[part.row_hash[row]];
+    ++count;
+    loss = losses[row];
+  }
+  for (const auto& [hash, text] : texts) {
+    const auto& [count, loss] = text;
+    const double share = static_cast<double>(count) / static_cast<double>(rows.size());
+    if (count < 10 || share < kShare) continue;
+    ++out.texts;
+    out.share += share;
+    if (loss <= 0) continue;
+    ++out.lost;
+    out.lost_share += share;
+  }
+  return out;
 }
 
 // The parts that test and report, with their losses.
@@ -333,6 +327,10 @@ struct Parts {
   Sample sample, reported;  // of the certify part, and of the report part
 };
 
+std::vector<double> picked(const std::vector<double>& losses, const std::vector<size_t>& rows) {
+  return draws_of(losses, {}, &rows).losses;
+}
+
 // A policy's losses on the certify and the report part, and what they are on some of their rows.
 struct Results {
   const Parts& parts;
@@ -341,9 +339,9 @@ struct Results {
   [[nodiscard]] GroupOutcome on(std::string name, const std::vector<size_t>& certified,
                                 const std::vector<size_t>& reported) const {
     GroupOutcome group{.name = std::move(name), .rows = static_cast<int64_t>(certified.size())};
-    group.losses = tally(certify, parts.data.certify_rows, certified).lost(parts.settled.requests);
+    group.losses = total_of(picked(certify, certified));
     group.report_rows = static_cast<int64_t>(reported.size());
-    group.report = tally(report, parts.data.report_rows, reported).rates();
+    group.report = mean_of(picked(report, reported));
     group.interval = parts.settled.interval(report, parts.reported, &reported);
     return group;
   }
@@ -375,13 +373,11 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   SequenceResult verdict = test_settings(test, candidates, parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
-    const Rates full =
-        tally(parts.certify.measure(candidates.front().policy).losses, parts.data.certify_rows, parts.certify.counted())
-            .rates();
+    const double full = mean_of(picked(parts.certify.measure(candidates.front().policy).losses, parts.certify.counted()));
     throw Error(
         Code::failure,
         fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
-                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full.texts),
+                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full),
         "allow more with --max-drop, keep more matrices in a higher precision, or use another precision");
   }
   DropOutcome outcome;
@@ -390,21 +386,20 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
   outcome.p_value = verdict.p_value;
   LossMeter::Measured tested = parts.certify.measure(outcome.policy);
   const std::vector<size_t>&certified = parts.certify.counted(), &reported = parts.report.counted();
-  const Tally counted = tally(tested.losses, parts.data.certify_rows, certified);
-  outcome.rows = std::llround(parts.settled.requests ? counted.requests : counted.texts);
+  const std::vector<double> counted = picked(tested.losses, certified);
+  outcome.rows = static_cast<int64_t>(certified.size());
   outcome.report_rows = static_cast<int64_t>(reported.size());
-  outcome.losses = counted.lost(parts.settled.requests);
-  if (test.method == RiskMethod::ltt_binomial)
-    outcome.losses = lost_sum(draws_of(tested.losses, {}, &certified).losses);
+  outcome.losses = test.method == RiskMethod::ltt_binomial ? lost_sum(counted) : total_of(counted);
   outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
-  outcome.certify = outcome.report = counted.rates();
+  outcome.certify = outcome.report = mean_of(counted);
+  outcome.frequent = frequent_texts(parts.data.certify, tested.losses, certified);
   const auto certified_at = parts.certify.by_exit(tested);
   std::vector<std::vector<size_t>> reported_at(certified_at.size());
   Results results{parts, std::move(tested.losses), {}};
   if (parts.data.report.rows > 0) {
     LossMeter::Measured seen = parts.report.measure(outcome.policy);
     outcome.report_cost = seen.cost_fraction;
-    outcome.report = tally(seen.losses, parts.data.report_rows, reported).rates();
+    outcome.report = mean_of(picked(seen.losses, reported));
     outcome.interval = parts.settled.interval(seen.losses, parts.reported, &reported);
     reported_at = parts.report.by_exit(seen);
     results.report = std::move(seen.losses);
@@ -422,9 +417,10 @@ DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& can
 }
 
 // The origin of the rows; an imported trace that does not name one is its own origin.
-DataPart part_of(const ExitTrace& trace, int64_t rows) {
+DataPart part_of(const ExitTrace& trace) {
   const auto bytes = std::as_bytes(std::span(trace.logits));
-  return {trace.info.data.empty() ? sha256_hex(bytes) : trace.info.data, rows, rows_sha256(trace)};
+  return {trace.info.data.empty() ? sha256_hex(bytes) : trace.info.data, static_cast<int64_t>(trace.rows),
+          rows_sha256(trace)};
 }
 
 // Rule and parameters alone, as the text form has them.
@@ -458,14 +454,14 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.rows = first.rows;
   certificate.losses = first.losses;
   certificate.budgets = static_cast<int>(plan.max_drops.size());
-  certificate.fit = part_of(data.fit, count_of(data.fit_rows, data.fit.rows, settled.requests));
-  certificate.certify = part_of(data.certify, count_of(data.certify_rows, data.certify.rows, settled.requests));
+  certificate.fit = part_of(data.fit);
+  certificate.certify = part_of(data.certify);
   const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
   certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
   if (settled.range) certificate.range = {settled.range->first, settled.range->second};
   certificate.seed = data.seed;
-  certificate.unit = plan.unit;
-  certificate.distinct = static_cast<int64_t>(data.certify.rows);
+  certificate.unit = certified_unit(plan, data.fit);
+  certificate.distinct = static_cast<int64_t>(distinct_rows(data.certify));
   if (settled.clustered) {
     certificate.clusters =
         static_cast<int64_t>(std::set(data.certify.cluster.begin(), data.certify.cluster.end()).size());
@@ -481,18 +477,21 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   return certificate;
 }
 
-OrderedJson rates_json(const Rates& rates) {
-  return {{"texts", rates.texts}, {"requests", rates.requests}};
-}
-
 OrderedJson interval_json(const std::optional<LossInterval>& interval) {
   return interval ? OrderedJson{interval->low, interval->high} : OrderedJson(nullptr);
 }
 
 }  // namespace
 
+CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows) {
+  return plan.unit.value_or(rows.info.split == kHeldOutSplit ? CertifiedUnit::texts : CertifiedUnit::requests);
+}
+
 SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report) {
-  SplitShares shares = report.value_or(distinct_rows(trace) >= kRowsToReport) ? SplitShares{} : kNoReport;
+  const bool distinct = certified_unit(plan, trace) == CertifiedUnit::texts;
+  const size_t rows = distinct ? distinct_rows(trace) : trace.rows;
+  SplitShares shares = report.value_or(rows >= kRowsToReport) ? SplitShares{} : kNoReport;
+  shares.distinct = distinct;
   const double max_drop = plan.max_drops.empty() ? 0 : plan.max_drops.front();
   const bool valid = max_drop > 0 && max_drop < 1 && plan.delta > 0 && plan.delta < 1;  // else it is refused later
   const RiskLoss loss = loss_of(plan, trace);
@@ -563,7 +562,7 @@ OrderedJson group_json(const GroupOutcome& group, bool reported) {
   OrderedJson out{{"name", group.name}, {"rows", group.rows}, {"losses", group.losses}};
   if (!reported) return out;
   out["report_rows"] = group.report_rows;
-  out["report_risk"] = rates_json(group.report);
+  out["report_risk"] = group.report;
   out["report_interval"] = interval_json(group.interval);
   return out;
 }
@@ -575,10 +574,16 @@ OrderedJson outcome_json(const DropOutcome& outcome) {
   out["losses"] = outcome.losses;
   out["p_value"] = outcome.p_value;
   out["certify_cost_fraction"] = outcome.certify_cost;
-  out["certify_risk"] = rates_json(outcome.certify);
+  out["certify_risk"] = outcome.certify;
   out["report_cost_fraction"] = outcome.report_cost;
-  out["report_risk"] = rates_json(outcome.report);
+  out["report_risk"] = outcome.report;
   out["report_interval"] = interval_json(outcome.interval);
+  const FrequentTexts& frequent = outcome.frequent;
+  if (frequent.texts > 0)
+    out["frequent"] = {{"texts", frequent.texts},
+                       {"share", frequent.share},
+                       {"lost", frequent.lost},
+                       {"lost_share", frequent.lost_share}};
   const bool reported = outcome.interval.has_value();
   for (const GroupOutcome& group : outcome.groups) out["groups"].push_back(group_json(group, reported));
   for (const GroupOutcome& exit : outcome.exits) {

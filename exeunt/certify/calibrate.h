@@ -34,9 +34,9 @@ struct CalibrationPlan {
   std::vector<int> exits = {};             // layers; empty = all exits
   ValueRange range = {};                   // of regression labels
   bool temperatures = true;
-  CertifiedUnit unit = CertifiedUnit::texts;
-  GroupPlan group = {};         // the promise must hold in each group, too
-  std::string cluster_by = {};  // column of the rows' clusters; empty: the first text of pairs
+  std::optional<CertifiedUnit> unit = {};  // default: certified_unit()
+  GroupPlan group = {};                    // the promise must hold in each group, too
+  std::string cluster_by = {};             // column of the rows' clusters; empty: the first text of pairs
   // An entry that was certified elsewhere: its points are tested as they are, with its exits and temperatures. Nothing
   // is chosen; families, exits and temperatures of the plan are not looked at.
   std::optional<PolicyEntry> transfer = {};
@@ -51,18 +51,19 @@ struct CalibrationPlan {
   bool tries_known = true;  // false: they cannot be counted; it has the share of the first, and its certificate says 0
 };
 
-// Mean losses over distinct texts, and over requests, where each text counts as often as it came.
-struct Rates {
-  double texts = 0, requests = 0;
-};
-
 struct GroupOutcome {
   std::string name;
   int64_t rows = 0;  // of the certify part
   double losses = 0;
   int64_t report_rows = 0;
-  Rates report = {};
-  LossInterval interval = {};  // of report.texts, 95 %; of the clusters' means where rows have clusters
+  double report = 0;           // mean loss
+  LossInterval interval = {};  // of report, 95 %; of the clusters' means where rows have clusters
+};
+
+// The texts that come most often, of the certify part. What one of them loses is known, not estimated.
+struct FrequentTexts {
+  int64_t texts = 0, lost = 0;       // lost: that lose something
+  double share = 0, lost_share = 0;  // of all requests
 };
 
 // The result for one budget. Of the mean loss, nothing below `max_drop` is certified: the setting was found by walking
@@ -71,15 +72,16 @@ struct DropOutcome {
   double max_drop = 0;
   PolicySpec policy;  // complete with exits and temperatures; `full` where nothing more aggressive passes
   int64_t rows = 0, report_rows = 0;  // that the loss is about, of the certify and the report part
-  double losses = 0;                  // sum over the certify part, in the certificate's unit
+  double losses = 0;                  // sum over the certify part
   double p_value = 1;                 // of the test that let it pass; 0 under crc
   double certify_cost = 1;            // cost fraction
-  Rates certify = {};
+  double certify = 0;                 // mean loss
   // On the report part; where it has no rows, those of the certify part, which chose the setting.
   double report_cost = 1;
-  Rates report = {};
-  std::optional<LossInterval> interval = {};  // of report.texts, 95 %; nothing without a report part
-  std::optional<GroupOutcome> others = {};    // RiskLoss::max_false
+  double report = 0;
+  std::optional<LossInterval> interval = {};  // of report, 95 %; nothing without a report part
+  FrequentTexts frequent = {};
+  std::optional<GroupOutcome> others = {};  // RiskLoss::max_false
   std::vector<GroupOutcome> groups = {};
   std::vector<GroupOutcome> exits =
       {};  // by the layers where texts left; `interval` is of the certify part without another
@@ -98,6 +100,10 @@ struct Calibration {
   std::vector<FamilyTrial> trials;   // the first is the one chosen
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever more aggressive
 };
+
+// What a plan promises of these rows. They are requests, drawn as they come, but for those that training held out: it
+// drew texts, each with all its rows.
+[[nodiscard]] CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows);
 
 inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certify more layers away
 // How the rows of a trace are divided for a plan, by their number alone. `report`: whether some are kept that measure

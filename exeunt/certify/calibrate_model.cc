@@ -149,13 +149,15 @@ ValueRange range_for(const CalibrateOptions& options, const Measured& measured, 
   return seen;
 }
 
-// A promise that is renewed from its traffic stays about what it was about.
-CertifiedUnit unit_for(const CalibrateOptions& options, const std::filesystem::path& path, const TraceInfo& info) {
-  if (options.unit) return *options.unit;
-  if (options.run.from_server.empty()) return CertifiedUnit::texts;
-  const PolicyFile file = policies_at(path, info.weights, info.precision);
-  const PolicyEntry* entry = file.find(info.engine, info.precision);
-  return entry != nullptr && entry->certificate ? entry->certificate->unit : CertifiedUnit::texts;
+// Repeats are requests like all others in a log, and no draws of their own where somebody made them.
+void report_repeats(const CalibrateOptions& options, const ExitTrace& rows, const Observer& observer) {
+  const size_t repeats = rows.rows - distinct_rows(rows);
+  if (repeats == 0 || options.plan.unit || !options.run.from_server.empty()) return;
+  if (certified_unit(options.plan, rows) == CertifiedUnit::texts) return;
+  observer.notice(
+      fmt::format("{} of {} rows repeat another's text: the promise presumes that they came like this, as requests do; "
+                  "--unit texts counts equal texts once",
+                  repeats, rows.rows));
 }
 
 // Chosen on the fit part alone, so that the other rows still test what was chosen before they were looked at.
@@ -341,6 +343,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
                                  shares_for(measured.trace, options.plan, options.report));
   };
   CalibrationData parts = split();
+  report_repeats(options, measured.trace, observer);
   const std::vector<float> old_thresholds = measured.trace.info.logit_thresholds;
   if (!options.thresholds.empty()) {
     take_thresholds(options.thresholds, parts.fit, measured, observer);
@@ -349,7 +352,6 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   done.logit_thresholds = measured.trace.info.logit_thresholds;
   CalibrationPlan plan = options.plan;
   plan.range = range_for(options, measured, parts.fit, observer);
-  plan.unit = unit_for(options, done.out, measured.trace.info);
   plan.group = groups_of(options, measured);
   plan.cluster_by = cluster_column(options, measured);
   if (measured.model) plan.family = model_family(*measured.model);

@@ -18,10 +18,8 @@ struct CalibrateOptions {
   MeasureOptions run = {};
   // File of unlabelled texts, in addition to the data or instead of it: disagreement needs no labels.
   std::string unlabelled = {};
-  CalibrationPlan plan = {};  // range, unit and groups are filled in
+  CalibrationPlan plan = {};  // range and groups are filled in
   std::string group = {};     // label, length, or a column of the data: certified in each group, too
-  // What the promise counts; none: what the model's certificate counts where the rows come from its server, else texts.
-  std::optional<CertifiedUnit> unit = {};
   // Of a regression's values, where the model has none; none: that of the fit part.
   ValueRange range = {};
   // multi_label: "fit" for the best on the fit part, or as parse_thresholds() takes them; empty = those it has.

@@ -175,7 +175,9 @@ CalibrationData split_rows(const TracedTexts& texts, const QuantizeOptions& opti
   ExitTrace trace = texts.trace({}, all, observer.progress);
   trace.index.assign(all.begin(), all.end());
   keep_new_rows(std::array{&trace}, options.run.strict_new, observer);
-  return split_for_calibration(trace, options.seed, kShares);
+  SplitShares shares = kShares;
+  shares.distinct = certified_unit({}, trace) == CertifiedUnit::texts;
+  return split_for_calibration(trace, options.seed, shares);
 }
 
 // The policy under which exits are compared: the one asked for, else the model's in fp32, else full depth.

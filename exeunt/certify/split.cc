@@ -2,7 +2,6 @@
 #include "exeunt/certify/split.h"
 
 #include <algorithm>
-#include <map>
 #include <random>
 #include <set>
 
@@ -15,44 +14,19 @@
 namespace exeunt {
 namespace {
 
-PartRows distinct_texts(const ExitTrace& trace) {
-  PartRows texts;
-  std::map<uint64_t, size_t> place;  // a map, not a hash table: a file can choose its hashes
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const auto [at, fresh] = trace.row_hash.empty() ? std::pair(place.end(), true)
-                                                    : place.try_emplace(trace.row_hash[row], texts.row.size());
-    if (fresh) {
-      texts.row.push_back(row);
-      texts.repeats.push_back(1);
-    } else {
-      ++texts.repeats[at->second];
-    }
-  }
-  return texts;
-}
-
-// The places of the texts that are drawn together.
-std::vector<std::vector<size_t>> clusters_of(const ExitTrace& trace, const PartRows& texts) {
-  std::vector<std::vector<size_t>> clusters;
+// Of a trace (of its distinct texts, by the first row of each, if asked), the rows that are drawn together.
+std::vector<std::vector<size_t>> draws_of(const ExitTrace& trace, bool distinct) {
+  std::vector<std::vector<size_t>> draws;
+  std::set<uint64_t> seen;  // not a hash table: a file can choose its hashes
   std::map<uint64_t, size_t> known;
-  for (size_t place = 0; place < texts.row.size(); ++place) {
-    const uint64_t key = trace.cluster.empty() ? place : trace.cluster[texts.row[place]];
-    const auto [at, fresh] = known.try_emplace(key, clusters.size());
-    if (fresh) clusters.emplace_back();
-    clusters[at->second].push_back(place);
+  for (size_t row = 0; row < trace.rows; ++row) {
+    if (distinct && !trace.row_hash.empty() && !seen.insert(trace.row_hash[row]).second) continue;
+    const uint64_t key = trace.cluster.empty() ? row : trace.cluster[row];
+    const auto [at, fresh] = known.try_emplace(key, draws.size());
+    if (fresh) draws.emplace_back();
+    draws[at->second].push_back(row);
   }
-  return clusters;
-}
-
-PartRows take(const PartRows& texts, std::span<const std::vector<size_t>> clusters) {
-  PartRows part;
-  for (const std::vector<size_t>& places : clusters) {
-    for (const size_t place : places) {
-      part.row.push_back(texts.row[place]);
-      part.repeats.push_back(texts.repeats[place]);
-    }
-  }
-  return part;
+  return draws;
 }
 
 // One part in so many of the rows that choose or report may go to those that certify.
@@ -83,23 +57,22 @@ std::vector<Overlap> overlaps(std::span<ExitTrace* const> traces) {
 }  // namespace
 
 size_t distinct_rows(const ExitTrace& trace) {
-  return distinct_texts(trace).row.size();
+  return trace.row_hash.empty() ? trace.rows : std::set(trace.row_hash.begin(), trace.row_hash.end()).size();
 }
 
 CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares) {
   const double reported = 1 - shares.fit - shares.certify;
   check(shares.fit > 0 && shares.certify > 0 && reported > -1e-9, "the shares make one at most");
   const size_t kept = reported > 1e-9 ? 1 : 0;  // rows that report at least
-  const PartRows texts = distinct_texts(trace);
-  std::vector<std::vector<size_t>> clusters = clusters_of(trace, texts);
-  const size_t count = clusters.size();
-  const bool alone = count == texts.row.size();
+  std::vector<std::vector<size_t>> draws = draws_of(trace, shares.distinct);
+  const size_t count = draws.size();
+  const bool alone = std::all_of(draws.begin(), draws.end(), [](const auto& rows) { return rows.size() == 1; });
   if (count < 2 + kept)
     throw Error(Code::failure, fmt::format("not enough data: got {} {}, want at least {}", count,
                                            alone ? "examples" : "clusters of examples", 2 + kept));
   // Fisher-Yates by hand: std::shuffle may differ between libraries, and a split must not.
   std::mt19937_64 random(seed);
-  for (size_t i = count - 1; i > 0; --i) std::swap(clusters[i], clusters[random() % (i + 1)]);
+  for (size_t i = count - 1; i > 0; --i) std::swap(draws[i], draws[random() % (i + 1)]);
   const auto share = [&](double part) {
     return std::max<size_t>(1, static_cast<size_t>(part * static_cast<double>(count)));
   };
@@ -111,12 +84,16 @@ CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, Spl
                                                 shares.max_drop, shares.delta));
     if (kept == 0) fit = count - certify;
   }
-  const std::span<const std::vector<size_t>> all(clusters);
+  const auto part = [&](size_t first, size_t end) {
+    PartRows out;
+    for (size_t i = first; i < end; ++i) out.row.insert(out.row.end(), draws[i].begin(), draws[i].end());
+    return out;
+  };
   CalibrationData data;
   data.seed = seed;
-  data.fit_rows = take(texts, all.first(fit));
-  data.certify_rows = take(texts, all.subspan(fit, certify));
-  data.report_rows = take(texts, all.subspan(fit + certify));
+  data.fit_rows = part(0, fit);
+  data.certify_rows = part(fit, fit + certify);
+  data.report_rows = part(fit + certify, count);
   data.fit = select_rows(trace, data.fit_rows.row);
   data.certify = select_rows(trace, data.certify_rows.row);
   data.report = select_rows(trace, data.report_rows.row);

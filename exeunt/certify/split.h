@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows drawn into the parts of a calibration. Equal texts are one row of one part: tests count independent draws, and a
-// text that was seen while choosing must not certify.
+// Rows drawn into the parts of a calibration: requests, which are independent draws even where their texts are equal,
+// or distinct texts.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,13 @@
 
 namespace exeunt {
 
-// Where the rows of a part come from. Empty = not known: every row is a distinct text.
+// Where the rows of a part come from. Empty = not known.
 struct PartRows {
-  std::vector<size_t> row;   // of the trace that was split
-  std::vector<int> repeats;  // how often that trace has this text
+  std::vector<size_t> row;  // of the trace that was split
 };
 
 struct CalibrationData {
-  ExitTrace fit, certify, report;  // distinct texts; `report` may have no rows
+  ExitTrace fit, certify, report;  // `report` may have no rows
   PartRows fit_rows = {}, certify_rows = {}, report_rows = {};
   std::optional<uint64_t> seed = {};
 };
@@ -30,13 +29,13 @@ struct SplitShares {
   double fit = 0.2, certify = 0.6;  // the rest reports
   // Of the binomial test to come: about its share certifies, a number of rows none of which is in vain. 0: not known.
   double max_drop = 0, delta = 0;
+  bool distinct = false;  // equal texts are one row of one part, so that each counts once
 };
 inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 
-[[nodiscard]] size_t distinct_rows(const ExitTrace& trace);
-// The distinct texts of a trace (by its row hashes; else every row), drawn at random by `seed` into three parts, at
-// least one row each; two parts where the shares leave nothing to report. Of equal texts only the first row is kept,
-// and texts of one cluster are in one part.
+[[nodiscard]] size_t distinct_rows(const ExitTrace& trace);  // by their hashes; all where they have none
+// The rows of a trace (its distinct texts, by the first row of each, if asked), drawn at random by `seed` into three
+// parts, at least one row each, those of a cluster into one; two parts where the shares leave nothing to report.
 [[nodiscard]] CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, SplitShares shares = {});
 
 // Groups of texts in each of which a promise is tested separately: by label, by length, or by a column of the data.

@@ -160,8 +160,8 @@ std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) 
       digest_of(fit), digest_of(data.certify), fmt::join(plan.max_drops, ","), plan.delta,
       plan.loss ? name_of(*plan.loss) : "", plan.method ? name_of(*plan.method) : "", fmt::join(plan.families, ","),
       fmt::join(plan.exits.empty() ? fit.info.layers : plan.exits, ","),
-      range ? fmt::format("{},{}", range->first, range->second) : "", plan.temperatures, static_cast<int>(plan.unit),
-      plan.group.by, fmt::join(plan.group.values, "\n"));
+      range ? fmt::format("{},{}", range->first, range->second) : "", plan.temperatures,
+      static_cast<int>(certified_unit(plan, fit)), plan.group.by, fmt::join(plan.group.values, "\n"));
   return sha256_hex(text);
 }
 

@@ -39,7 +39,7 @@ struct Example {
 
 struct Dataset {
   std::string task;   // name in the table; empty for user data
-  std::string split;  // "train", "dev", "test"; empty for user data
+  std::string split;  // "train", "dev", "test", "held-out"; empty for user data
   Problem problem = Problem::classification;
   bool labelled = false;
   std::vector<std::string> labels;                 // in index order; empty for regression

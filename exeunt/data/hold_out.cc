@@ -142,7 +142,9 @@ Dataset read_held_out(const std::filesystem::path& folder, UserColumns columns) 
   const std::string_view header = mapped->text().substr(0, mapped->text().find('\n'));
   columns.pair = header.starts_with("text,pair,") ? "pair" : "";
   if (columns.cluster != kNoCluster) columns.cluster = header.ends_with(",cluster,label") ? "cluster" : "";
-  return parse_user_data(mapped->text(), path.string(), columns);
+  Dataset data = parse_user_data(mapped->text(), path.string(), columns);
+  data.split = kHeldOutSplit;
+  return data;
 }
 
 }  // namespace exeunt

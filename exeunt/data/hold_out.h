@@ -11,6 +11,7 @@
 namespace exeunt {
 
 inline constexpr const char* kHeldOutFile = "held-out.csv";
+inline constexpr const char* kHeldOutSplit = "held-out";  // Dataset::split of its rows
 // With fewer rows, all are needed for training, and a measurement on the rest would be meaningless.
 inline constexpr size_t kLeastToHoldOut = 50;
 

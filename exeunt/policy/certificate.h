@@ -44,7 +44,7 @@ enum class LossReference {
   return {"same_precision", "fp32"};
 }
 
-// What a certificate counts: every distinct text once, or every request, repeats included.
+// What a certificate counts: every distinct text once, or requests, of which its rows are a random sample.
 enum class CertifiedUnit { texts, requests };
 [[nodiscard]] constexpr std::array<std::string_view, 2> names_of(CertifiedUnit) noexcept {
   return {"texts", "requests"};

@@ -134,7 +134,7 @@ void Certificate::fields(Self& self, Visit&& visit) {
   visit(optional("last_head", "Which head answers at the last layer; null = not known"), self.last_head);
   visit(optional("range", "Least and greatest value of a regression; empty = none"), self.range);
   visit(optional("seed", "Seed of the split; null = not known", 0), self.seed);
-  visit(optional("unit", "What counts once: a distinct text, or a request"), self.unit);
+  visit(optional("unit", "What counts: distinct texts, or requests"), self.unit);
   visit(optional("distinct", "Distinct texts of the certify part; 0 = not known", 0, kMostRows), self.distinct);
   visit(optional("clusters", "Clusters of the certify part, where rows are drawn together; 0 = every row is a draw", 0,
                  kMostRows),

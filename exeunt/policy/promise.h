@@ -11,7 +11,8 @@
 
 namespace exeunt {
 
-// "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %". `precision` is that of the entry.
+// "at most 2 % of answers to requests differ from the fp32 model at full depth, confidence 95 %". `precision` is that
+// of the entry.
 [[nodiscard]] std::string promise_of(const Certificate& certificate, std::string_view precision);
 // The same of an entry; "none (not certified)" if it has no certificate.
 [[nodiscard]] std::string promise_of(const PolicyEntry& entry);

@@ -183,7 +183,6 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   shadow.seed = random_seed();
   shadow.reference = {
       .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
-      .distinct = certificate == nullptr || certificate->unit == CertifiedUnit::texts,
       .loss =
           certificate == nullptr || info_of(certificate->loss).gold ? std::nullopt : std::optional(certificate->loss),
       .range = range,

@@ -101,7 +101,6 @@ void write_shadows(Page& page, const Metrics::Shadows& shadows) {
        [](const Point& p) { return p.watch.alarm() ? 1 : 0; });
   each("first_exit_shift", "gauge", "1 since the first exit was found to answer another share than calibrated.",
        [](const Point& p) { return p.first_exit && p.first_exit->shifted() ? 1 : 0; });
-  page.single("shadow_repeats_total", "counter", "Texts compared before, which do not count again.", shadows.repeats);
   page.single("shadow_pending", "gauge", "Texts drawn and not yet compared.", shadows.pending);
   page.single("shadow_memory_bytes", "gauge", "Weights loaded for shadow runs.", shadows.bytes);
   page.single("shadow_processor_seconds_total", "counter", "Processor time of shadow runs.", shadows.processor_seconds);

@@ -126,7 +126,6 @@ struct Metrics {
   struct Shadows {
     std::vector<WatchedPoint> points = {};  // empty without shadow runs
     size_t pending = 0, bytes = 0;
-    uint64_t repeats = 0;
     double processor_seconds = 0;
   };
 

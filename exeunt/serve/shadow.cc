@@ -17,7 +17,7 @@
 namespace exeunt::serve {
 namespace {
 
-constexpr size_t kRemembered = 1 << 16;  // texts that do not count again
+constexpr size_t kRemembered = 1 << 16;
 
 }  // namespace
 
@@ -34,8 +34,7 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
     const std::map<int, float> exits = policies_.calibrated_exits(i);
     const std::optional<PolicyEntry>& entry = policies_.entry();
     shares_.emplace_back();
-    if (!exits.empty() && entry->certificate && entry->certificate->unit == CertifiedUnit::texts)  // repeats count once
-      shares_.back().emplace(exits.begin()->second, entry->certificate->rows);
+    if (!exits.empty() && entry->certificate) shares_.back().emplace(exits.begin()->second, entry->certificate->rows);
   }
   thread_.emplace(1);
 }
@@ -107,14 +106,12 @@ void Shadow::finish(const Comparison& comparison) {
   }
   if (!comparison.loss) {
     drop(comparison.point);
-  } else if (options_.reference.distinct && !recent_.insert(comparison.hash)) {
-    ++repeats_;
   } else if (comparison.point) {
     PromiseWatch& watch = watches_[*comparison.point];
     const bool before = watch.alarm();
     watch.record(*comparison.loss, comparison.counts);
     if (!before && watch.alarm()) note_alarm(*comparison.point);
-    watch_share(*comparison.point, comparison.layer);
+    watch_share(comparison);
   }
   if (pending_ > 0) return;
   for (PromiseWatch& watch : watches_) watch.mark_covered();
@@ -132,12 +129,15 @@ void Shadow::note_alarm(size_t point) {
                            {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
 }
 
-void Shadow::watch_share(size_t point, int layer) {
+void Shadow::watch_share(const Comparison& comparison) {
+  const size_t point = *comparison.point;
   std::optional<ShareWatch>& watch = shares_[point];
   if (!watch) return;
+  const bool once = policies_.entry()->certificate->unit == CertifiedUnit::texts;  // as at calibration
+  if (once && !recent_.insert(comparison.hash)) return;
   const int first = policies_.calibrated_exits(point).begin()->first;
   const bool before = watch->shifted();
-  watch->record(layer == first);
+  watch->record(comparison.layer == first);
   if (before || !watch->shifted()) return;
   context_.log({.level = "warn",
                 .message = "texts leave at the first exit more or less often than at calibration: they have changed",
@@ -148,11 +148,8 @@ void Shadow::watch_share(size_t point, int layer) {
 }
 
 Metrics::Shadows Shadow::report() const {
-  Metrics::Shadows out{.points = {},
-                       .pending = pending_,
-                       .bytes = options_.reference.bytes,
-                       .repeats = repeats_,
-                       .processor_seconds = processor_seconds_};
+  Metrics::Shadows out{
+      .points = {}, .pending = pending_, .bytes = options_.reference.bytes, .processor_seconds = processor_seconds_};
   for (size_t i = 0; i < watches_.size(); ++i) {
     out.points.push_back({.policy = str(policies_.point(i).spec), .watch = watches_[i], .first_exit = shares_[i]});
   }

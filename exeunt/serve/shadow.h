@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shadow runs: some of the texts that the default policy answered are compared with the certificate's reference, after
 // their response and one at a time, to watch the promise of every point that is served. Texts are drawn at random,
-// whatever the load; if there are too many to keep up with, what is dropped is counted, and the bound says so. Used by
-// the network thread alone.
+// whatever the load, and each counts, also where its text came before: so the watch sees the mean loss of requests,
+// which does not change while the traffic does not. If there are too many to keep up with, what is dropped is counted,
+// and the bound says so. Used by the network thread alone.
 #pragma once
 
 #include <deque>
@@ -35,7 +36,6 @@ struct ShadowPass {
 struct ShadowReference {
   // Runs a text; `dropped` texts were drawn and dropped since the one before. Called on one thread; throws if it fails.
   std::function<ShadowPass(const Encoding&, uint64_t dropped)> pass = {};
-  bool distinct = true;  // a text counts once, as in a certificate of distinct texts; false: every request counts
   std::optional<RiskLoss> loss = {};  // that is watched; none: what suits the model
   double range = 0;                   // of regression values, greatest minus least
   size_t bytes = 0;                   // of weights loaded for it
@@ -112,7 +112,7 @@ class Shadow {
   [[nodiscard]] Comparison compare(const Sample& sample) const noexcept;  // on the shadow thread
   void finish(const Comparison& comparison);
   void note_alarm(size_t point);
-  void watch_share(size_t point, int layer);
+  void watch_share(const Comparison& comparison);
 
   ServiceContext& context_;
   ServedPolicies& policies_;
@@ -120,10 +120,9 @@ class Shadow {
   std::mt19937_64 random_;
   std::vector<PromiseWatch> watches_ = {};              // one for each point
   std::vector<std::optional<ShareWatch>> shares_ = {};  // as WatchedPoint::first_exit
-  RecentHashes recent_;
+  RecentHashes recent_;                                 // texts that are in these shares, where a text counts once
   size_t pending_ = 0, pending_bytes_ = 0;
   uint64_t dropped_ = 0;  // since the last one taken
-  uint64_t repeats_ = 0;
   double processor_seconds_ = 0;
   bool log_full_ = false;
   std::optional<boost::asio::thread_pool> thread_ = {};  // last: it uses what is above

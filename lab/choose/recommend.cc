@@ -67,10 +67,10 @@ CalibrationData parts_of(const ExitTrace& trace, const ExitTrace& texts, uint64_
         .max_drops = {terms.test.max_drop}, .delta = delta_of(terms.goal.confidence), .loss = terms.test.loss};
     return split_for_calibration(rows, seed, shares_for(rows, plan, true));
   }
-  CalibrationData data = split_for_calibration(rows, seed, {.fit = 0.25, .certify = 0.25});
+  CalibrationData data = split_for_calibration(rows, seed, {.fit = 0.25, .certify = 0.25, .distinct = true});
   data.fit = join_rows(data.fit, data.certify, "trace");
   data.certify = {};
-  data.fit_rows = data.certify_rows = data.report_rows = {};  // repeats count for nothing here
+  data.fit_rows = data.certify_rows = data.report_rows = {};
   return data;
 }
 

@@ -49,7 +49,7 @@ std::string calibrate_command(const RecommendFlags& flags, const MeasureOptions&
   const std::string exits = chosen_exits(best.policy, measured.trace.info.layers);
   if (!exits.empty()) out += " --exits " + exits;
   if (flags.seed != RecommendFlags{}.seed) out += fmt::format(" --seed {}", flags.seed);
-  if (distinct_rows(measured.trace) < kRowsToReport) out += " --report";
+  if (shares_for(measured.trace, {}, {}).certify == kNoReport.certify) out += " --report";
   if (!measured.model) out += fmt::format(" --out {}", kPolicyOfTrace);
   return out;
 }

@@ -65,7 +65,7 @@ def default_tables(results, table):
 
 
 def budget_of(promise):
-    """'2' of "at most 2 % of answers differ …"; nothing where nothing is promised."""
+    """'2' of "at most 2 % of answers to requests differ …"; nothing where nothing is promised."""
     found = re.match(r'at most ([0-9.]+) %', promise)
     return found[1] if found else ''
 

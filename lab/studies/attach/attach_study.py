@@ -189,7 +189,7 @@ class Study:
             found = json.loads(self.command(line + [word for budget in BUDGETS for word in ('--max-drop', budget)], 1))
             runs.append(found['points'])
         return [{'budget': budget, 'layers': layers * sum(run[i]['report_cost_fraction'] for run in runs) / SPLITS,
-                 'risk': sum(run[i]['report_risk']['texts'] for run in runs) / SPLITS,
+                 'risk': sum(run[i]['report_risk'] for run in runs) / SPLITS,
                  'policy': runs[0][i]['policy']} for i, budget in enumerate(BUDGETS)]
 
     def train_all(self, models):
@@ -365,7 +365,7 @@ class Study:
             dev['full' if name == 'full' else 'early'] = {key: shown[key] for key in ('accuracy', 'agreement', 'average_layers')}
         layers = json.loads((model / 'config.json').read_text())['num_hidden_layers']
         return {'rows': found['rows'], 'layers': layers * found['points'][0]['report_cost_fraction'],
-                'risk': found['points'][0]['report_risk']['texts'], 'policy': found['points'][0]['policy'], 'dev': dev}
+                'risk': found['points'][0]['report_risk'], 'policy': found['points'][0]['policy'], 'dev': dev}
 
     def like_the_demo(self, model):
         """2 % on certify.csv, as `make demo` certifies the jointly trained model; mean of five splits."""

@@ -49,7 +49,7 @@ class WithoutNpm(unittest.TestCase):
             self.assertGreater(summary["speed_up"], 0)
             self.assertGreaterEqual(summary["attach_gain"], 1)
             self.assertTrue((out / "attached" / "policy.json").exists())
-            self.assertIn("at most 2 % of answers differ from the fp32 model at full depth", summary["promise"])
+            self.assertIn("at most 2 % of answers to requests differ from the fp32 model at full depth", summary["promise"])
             self.assertIn(summary["promise"], done.stdout.split("What happened")[1])
             policies = json.loads((out / "model" / "policy.json").read_text())
             self.assertEqual(policies["default_precision"], summary["precision"])

@@ -105,7 +105,7 @@ def check_served(command, folder, environment):
                 sys.exit('no label')
         # Certified once the weights are hashed, in the background.
         info = wait_for(lambda: (got := json.load(urllib.request.urlopen(f'{url}/info')))['certified'] and got)
-        if not re.match(r'at most \d+ % of answers differ from the fp32 model at full depth', info['promise']):
+        if not re.match(r'at most \d+ % of answers to distinct texts differ from the fp32 model at full depth', info['promise']):
             sys.exit(f'promise: {info["promise"]}')
         with urllib.request.urlopen(urllib.request.Request(f'{url}/', headers={'Accept': 'text/html'})) as page:
             if 'text/html' not in page.headers['Content-Type']:
@@ -133,7 +133,7 @@ def main():
                            XDG_STATE_HOME=f'{scratch}/state', EXEUNT_MODEL=str(FIXTURES / 'checkpoints/bert-backbone'))
         (give_finished_model if verb == 'attach' else give_table)(folder)
         printed = run(commands[-2][1], folder, environment)
-        if not re.search('^promise: at most [25] % of answers differ from the fp32 model at full depth', printed, re.M):
+        if not re.search('^promise: at most [25] % of answers to distinct texts differ from the fp32 model at full depth', printed, re.M):
             sys.exit(f'{commands[-2][1]}: no promise\n{printed}')
         check_served(commands[-1][1], folder, environment)
     return 0

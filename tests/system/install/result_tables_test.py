@@ -579,7 +579,7 @@ class Study(unittest.TestCase):
                     'settings': {'name': 'exeunt', 'seed': seed}, **more,
                     'results': {'train_samples': 4459, 'exits': [{'layer': 1, 'accuracy': 0.5}, {'layer': 6, 'accuracy': last}],
                                 'yardstick': {'linear model': {'accuracy': linear}}}}
-        tested = {'promise': 'at most 2 % of answers differ from the fp32 model at full depth', 'speedup_ratio': 2.5,
+        tested = {'promise': 'at most 2 % of answers to requests differ from the fp32 model at full depth', 'speedup_ratio': 2.5,
                   'agreement': 0.99, 'each_exit': [{'accuracy': 0.985}]}
         self.study = [run('defaults', 42, 0.99, 0.97), run('defaults', 43, 0.98, 0.98), run('settings', 42, 0.96, 0.9, 'lr=1e-4'),
                       run('typed', 42, 0.95, 0.9, tested=tested),

@@ -253,7 +253,8 @@ TEST(SamePromise, OfACertifiedFolderAndOfOneWhoseConditionsDoNotHold) {
     EXPECT_EQ(json["notices"], OrderedJson(resolved.notices));
     EXPECT_EQ(json["max_length"], max_length == 0 ? 48 : 32);
     if (max_length == 0) {
-      EXPECT_EQ(resolved.promise, "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %");
+      EXPECT_EQ(resolved.promise,
+                "at most 2 % of answers to distinct texts differ from the fp32 model at full depth, confidence 95 %");
       EXPECT_EQ(json["certificate"], certificate_json(*resolved.certificate));
       EXPECT_EQ(json["certificate"]["reference"], "fp32");
     } else {

@@ -226,7 +226,8 @@ TEST_F(AttachModelTest, CertifiesOnePromiseOverPrecisionAndExits) {
   EXPECT_EQ(runs.precision, Precision::int8);
   ASSERT_TRUE(runs.certificate);
   EXPECT_EQ(runs.certificate->reference, LossReference::fp32);
-  EXPECT_EQ(runs.promise, "at most 10 % of answers differ from the fp32 model at full depth, confidence 95 %");
+  EXPECT_EQ(runs.promise,
+            "at most 10 % of answers to distinct texts differ from the fp32 model at full depth, confidence 95 %");
 }
 
 TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {

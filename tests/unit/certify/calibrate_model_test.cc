@@ -89,7 +89,8 @@ TEST(CalibrateModel, CertifiesInt8AgainstFp32ByDefault) {
   EXPECT_EQ(runs.precision, Precision::int8) << "without being asked";
   ASSERT_TRUE(runs.certificate);
   EXPECT_EQ(runs.certificate->reference, LossReference::fp32);
-  EXPECT_EQ(runs.promise, "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %");
+  EXPECT_EQ(runs.promise,
+            "at most 2 % of answers to requests differ from the fp32 model at full depth, confidence 95 %");
 
   // Counted against fp32 anew, from the rows of the certificate: what was certified is what was lost.
   MeasureOptions again = model.options();
@@ -232,13 +233,13 @@ TEST(Measure, StoresFp32AnswersBesideAnotherPrecision) {
   }
 }
 
-// A promise about requests that is renewed from the server's log stays one about requests.
-TEST(CalibrateModel, KeepsUnitOfThePromiseFromAServerLog) {
+// What a server drew are requests, whatever the certificate before counted.
+TEST(CalibrateModel, CountsRequestsOfAServerLog) {
   const SmallModel model;
   CalibrateOptions options{.run = model.options()};
   options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
   options.plan.max_drops = {0.2};
-  options.unit = CertifiedUnit::requests;
+  options.plan.unit = CertifiedUnit::texts;
   (void)calibrate_model(options, quiet());
   MeasureOptions run = options.run;
   run.fp32_answers = true;
@@ -265,7 +266,7 @@ TEST(CalibrateModel, KeepsUnitOfThePromiseFromAServerLog) {
   EXPECT_EQ(kept.unit, CertifiedUnit::requests);
   EXPECT_GT(kept.rows, kept.distinct) << "repeats count";
   EXPECT_EQ(kept.reference, LossReference::fp32);
-  again.unit = CertifiedUnit::texts;
+  again.plan.unit = CertifiedUnit::texts;
   EXPECT_EQ(calibrate_model(again, quiet()).calibration.entry.certificate->unit, CertifiedUnit::texts);
 }
 

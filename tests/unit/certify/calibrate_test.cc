@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/certify/calibrate.h"
 
+#include <map>
 #include <numeric>
+#include <random>
 #include <set>
 #include <unordered_map>
 
@@ -9,6 +11,7 @@
 
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/risk.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/promise.h"
 #include "tests/fixtures/growth.h"
@@ -30,11 +33,10 @@ TEST(Calibrate, CertifiesARealModel) {
   for (const DropOutcome& outcome : result.outcomes) {
     EXPECT_LT(outcome.certify_cost, cost) << "a larger budget buys more";
     EXPECT_LE(outcome.p_value, outcome.max_drop == 0.01 ? 0.8 * 0.05 : 0.1 * 0.05) << "the first is the one that runs";
-    EXPECT_LE(outcome.report.texts, outcome.max_drop);
-    EXPECT_EQ(outcome.report.texts, outcome.report.requests) << "every text came once";
+    EXPECT_LE(outcome.report, outcome.max_drop);
     ASSERT_TRUE(outcome.interval.has_value());
-    EXPECT_LT(outcome.interval->low, outcome.report.texts);
-    EXPECT_GT(outcome.interval->high, outcome.report.texts);
+    EXPECT_LT(outcome.interval->low, outcome.report);
+    EXPECT_GT(outcome.interval->high, outcome.report);
     cost = outcome.certify_cost;
   }
   EXPECT_LT(cost, 0.5);
@@ -103,7 +105,7 @@ TEST(Calibrate, ChoosesNothingByTheCertifyRows) {
     overwrite(other.report);
     const Calibration c = calibrate(other, plan);
     EXPECT_EQ(a.sequence, c.sequence) << name;
-    EXPECT_NE(a.outcomes[0].report.texts, c.outcomes[0].report.texts) << name;
+    EXPECT_NE(a.outcomes[0].report, c.outcomes[0].report) << name;
     for (size_t i = 0; i < a.outcomes.size(); ++i) EXPECT_EQ(a.outcomes[i].policy, c.outcomes[i].policy) << name;
   }
 }
@@ -194,7 +196,7 @@ TEST(Calibrate, CertifiesEveryLabelOfMnli) {
       EXPECT_LE(binomial_p_value(std::llround(groups[i].losses), groups[i].rows, 0.05), 0.045) << groups[i].name;
       const GroupOutcome& group = result.outcomes[0].groups[i];
       EXPECT_LE(group.interval.low, 0.05) << "fresh rows agree";
-      EXPECT_GE(group.interval.high, group.report.texts);
+      EXPECT_GE(group.interval.high, group.report);
       rows += groups[i].rows;
     }
     EXPECT_EQ(rows, 3000);
@@ -234,43 +236,32 @@ TEST(Calibrate, SupportsGroupsByLengthAndColumn) {
 
 // The figures of every group, counted again: losses of the certify rows, and shares of the report rows.
 TEST(Calibrate, CountsLossesOfGroups) {
-  ExitTrace trace = read_trace(real_trace("mnli-exeunt.held"));
-  for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
-  std::vector<size_t> rows(trace.rows);
-  std::iota(rows.begin(), rows.end(), size_t{0});
-  for (size_t row = 0; row < 500; ++row) rows.insert(rows.end(), 2, row);  // 500 texts come three times
-  const CalibrationData data = split_for_calibration(select_rows(trace, rows), 42);
-  for (const CertifiedUnit unit : {CertifiedUnit::texts, CertifiedUnit::requests}) {
-    CalibrationPlan plan{.max_drops = {0.1}, .unit = unit};
-    plan.group.by = "label";
-    const DropOutcome outcome = calibrate(data, plan).outcomes.at(0);
-    ASSERT_EQ(outcome.groups.size(), 3U);
-    for (size_t label = 0; label < 3; ++label) {
-      const auto count = [&](const ExitTrace& part, const PartRows& repeats) {
-        Rates lost, all;
-        const std::vector<double> losses = LossMeter(part, RiskLoss::disagreement, {}).measure(outcome.policy).losses;
-        for (size_t row = 0; row < part.rows; ++row) {
-          if (part.gold[row] != static_cast<float>(label)) continue;
-          const double times = repeats.repeats.empty() ? 1 : repeats.repeats[row];
-          lost.texts += losses[row];
-          lost.requests += times * losses[row];
-          all.texts += 1;
-          all.requests += times;
-        }
-        return std::pair(lost, all);
-      };
-      const GroupOutcome& group = outcome.groups[label];
-      const auto [lost, all] = count(data.certify, data.certify_rows);
-      EXPECT_EQ(static_cast<double>(group.rows), all.texts);
-      EXPECT_DOUBLE_EQ(group.losses, unit == CertifiedUnit::texts ? lost.texts : lost.requests);
-      const auto [missed, seen] = count(data.report, data.report_rows);
-      EXPECT_GT(missed.texts, 0);
-      EXPECT_EQ(static_cast<double>(group.report_rows), seen.texts);
-      EXPECT_DOUBLE_EQ(group.report.texts, missed.texts / seen.texts);
-      EXPECT_DOUBLE_EQ(group.report.requests, missed.requests / seen.requests);
-      EXPECT_LT(group.interval.low, group.report.texts);
-      EXPECT_GT(group.interval.high, group.report.texts);
-    }
+  const CalibrationData data = split_for_calibration(read_trace(real_trace("mnli-exeunt.held")), 42);
+  CalibrationPlan plan{.max_drops = {0.1}};
+  plan.group.by = "label";
+  const DropOutcome outcome = calibrate(data, plan).outcomes.at(0);
+  ASSERT_EQ(outcome.groups.size(), 3U);
+  for (size_t label = 0; label < 3; ++label) {
+    const auto count = [&](const ExitTrace& part) {
+      std::pair<double, double> lost_of_all;
+      const std::vector<double> losses = LossMeter(part, RiskLoss::disagreement, {}).measure(outcome.policy).losses;
+      for (size_t row = 0; row < part.rows; ++row) {
+        if (part.gold[row] != static_cast<float>(label)) continue;
+        lost_of_all.first += losses[row];
+        lost_of_all.second += 1;
+      }
+      return lost_of_all;
+    };
+    const GroupOutcome& group = outcome.groups[label];
+    const auto [lost, all] = count(data.certify);
+    EXPECT_EQ(static_cast<double>(group.rows), all);
+    EXPECT_DOUBLE_EQ(group.losses, lost);
+    const auto [missed, seen] = count(data.report);
+    EXPECT_GT(missed, 0);
+    EXPECT_EQ(static_cast<double>(group.report_rows), seen);
+    EXPECT_DOUBLE_EQ(group.report, missed / seen);
+    EXPECT_LT(group.interval.low, group.report);
+    EXPECT_GT(group.interval.high, group.report);
   }
 }
 
@@ -280,28 +271,29 @@ TEST(Calibrate, OutcomeHasAllItsFieldsInJson) {
                       .losses = 2,
                       .p_value = 0.03,
                       .certify_cost = 0.4,
-                      .certify = {0.05, 0.06},
+                      .certify = 0.05,
                       .report_cost = 0.7,
-                      .report = {0.08, 0.09}};
+                      .report = 0.08,
+                      .frequent = {.texts = 3, .lost = 1, .share = 0.25, .lost_share = 0.125}};
   const Json figures = {{"policy", "entropy:0.25"},
                         {"max_drop", 0.01},
                         {"losses", 2.0},
                         {"p_value", 0.03},
                         {"certify_cost_fraction", 0.4},
-                        {"certify_risk", {{"texts", 0.05}, {"requests", 0.06}}},
+                        {"certify_risk", 0.05},
                         {"report_cost_fraction", 0.7},
-                        {"report_risk", {{"texts", 0.08}, {"requests", 0.09}}},
-                        {"report_interval", nullptr}};
+                        {"report_risk", 0.08},
+                        {"report_interval", nullptr},
+                        {"frequent", {{"texts", 3}, {"share", 0.25}, {"lost", 1}, {"lost_share", 0.125}}}};
   EXPECT_EQ(Json(outcome_json(outcome)), figures);
   outcome.groups = {
-      {.name = "a", .rows = 10, .losses = 1, .report_rows = 11, .report = {0.12, 0.13}, .interval = {0.14, 0.15}}};
+      {.name = "a", .rows = 10, .losses = 1, .report_rows = 11, .report = 0.12, .interval = {0.14, 0.15}}};
   Json grouped = figures;
   grouped["groups"] = {{{"name", "a"}, {"rows", 10}, {"losses", 1.0}}};
   EXPECT_EQ(Json(outcome_json(outcome)), grouped) << "no rows reported";
   outcome.interval = {0.16, 0.17};
   grouped["report_interval"] = {0.16, 0.17};
-  grouped["groups"][0].update(
-      {{"report_rows", 11}, {"report_risk", {{"texts", 0.12}, {"requests", 0.13}}}, {"report_interval", {0.14, 0.15}}});
+  grouped["groups"][0].update({{"report_rows", 11}, {"report_risk", 0.12}, {"report_interval", {0.14, 0.15}}});
   EXPECT_EQ(Json(outcome_json(outcome)), grouped);
   EXPECT_EQ(Json(trials_json({{.family = "entropy", .cost_fraction = 0.5}, {.family = "vote", .cost_fraction = 0.75}})),
             Json({{{"family", "entropy"}, {"cost_fraction", 0.5}}, {{"family", "vote"}, {"cost_fraction", 0.75}}}));
@@ -341,36 +333,65 @@ TEST(Calibrate, CollidingRowHashesTakeLinearTime) {
   EXPECT_LT(growth_exponent(2000, trace, [](const ExitTrace& made) { (void)split_for_calibration(made, 42); }), 1.5);
 }
 
-TEST(Calibrate, RequestsAreCertifiedOverClusters) {
+TEST(Calibrate, CountsEveryRequestOrEveryTextOnce) {
   ExitTrace trace = read_trace(real_trace("sst2-exeunt.held"));
   std::vector<size_t> rows(trace.rows);
   std::iota(rows.begin(), rows.end(), size_t{0});
   for (size_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row);
   for (size_t row = 0; row < 500; ++row) rows.insert(rows.end(), 4, row);  // 500 texts come five times
   const ExitTrace all = select_rows(trace, rows);
-  const CalibrationData data = split_for_calibration(all, 42);
-  CalibrationPlan plan{.max_drops = {0.03}, .unit = CertifiedUnit::requests};
-  const Calibration requests = calibrate(data, plan);
-  const Certificate& certificate = *requests.entry.certificate;
-  EXPECT_EQ(certificate.unit, CertifiedUnit::requests);
-  EXPECT_EQ(certificate.method, RiskMethod::wsr) << "weights are not 0 and 1";
-  EXPECT_EQ(certificate.distinct, 3000);
-  EXPECT_NEAR(static_cast<double>(certificate.rows), 3000 * 1.4, 200);
-  EXPECT_LT(requests.outcomes[0].certify_cost, 0.6);
-  EXPECT_NE(requests.outcomes[0].report.texts, requests.outcomes[0].report.requests);
-  plan.method = RiskMethod::ltt_binomial;
-  EXPECT_THAT(error_of([&] { (void)calibrate(data, plan); }).what(), HasSubstr("over repeated requests"));
-  plan = {.max_drops = {0.1}, .unit = CertifiedUnit::requests};
-  plan.group.by = "label";
-  const Calibration grouped = calibrate(data, plan);
-  double losses = 0;
-  for (const CertifiedGroup& group : grouped.entry.certificate->groups) losses += group.losses;
-  EXPECT_DOUBLE_EQ(losses, grouped.entry.certificate->losses) << "requests in the groups, too";
-  plan = {.max_drops = {0.03}};
-  const Calibration texts = calibrate(data, plan);
-  EXPECT_EQ(texts.entry.certificate->rows, 3000);
-  EXPECT_EQ(texts.entry.certificate->distinct, 3000);
-  EXPECT_EQ(texts.entry.certificate->method, RiskMethod::ltt_binomial);
+  const auto certificate_for = [&](const CalibrationPlan& plan) {
+    const CalibrationData data = split_for_calibration(all, 42, shares_for(all, plan, {}));
+    return *calibrate(data, plan).entry.certificate;
+  };
+  const Certificate requests = certificate_for({.max_drops = {0.03}});
+  EXPECT_EQ(requests.unit, CertifiedUnit::requests) << "the default";
+  EXPECT_EQ(requests.method, RiskMethod::ltt_binomial);
+  EXPECT_NEAR(static_cast<double>(requests.rows), 0.6 * 7000, 100);
+  EXPECT_LT(requests.distinct, requests.rows - 500);
+  const Certificate texts = certificate_for({.max_drops = {0.03}, .unit = CertifiedUnit::texts});
+  EXPECT_EQ(texts.unit, CertifiedUnit::texts);
+  EXPECT_NEAR(static_cast<double>(texts.rows), 0.6 * 5000, 100);
+  EXPECT_EQ(texts.distinct, texts.rows);
+  ExitTrace held_out = all;  // training drew texts, with all their rows
+  held_out.info.split = kHeldOutSplit;
+  EXPECT_EQ(certified_unit({}, held_out), CertifiedUnit::texts);
+  EXPECT_EQ(certified_unit({.unit = CertifiedUnit::requests}, held_out), CertifiedUnit::requests);
+}
+
+// A log in which few texts make most of the requests, and a half percent of the texts changes.
+TEST(Calibrate, CertifiesRequestsWithFrequentTexts) {
+  constexpr size_t kTexts = 10'000, kRequests = 5'000;
+  ExitTrace texts;
+  texts.exits = texts.width = 2;
+  texts.info.weights = std::string(64, 'a');
+  texts.info.precision = "fp32";
+  texts.info.labels = {"no", "yes"};
+  texts.info.layers = {1, 2};
+  std::vector<double> weights;
+  for (size_t text = 0; text < kTexts; ++text) {
+    const float last = text % 200 == 100 ? -9.0F : 9.0F;
+    texts.logits.insert(texts.logits.end(), {8, 0, last, 0});
+    texts.gold.push_back(NAN);
+    texts.index.push_back(static_cast<int64_t>(text));
+    texts.row_hash.push_back(text);
+    weights.push_back(1.0 / static_cast<double>(text + 1));  // Zipf's law
+  }
+  texts.rows = kTexts;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    std::discrete_distribution<size_t> zipf(weights.begin(), weights.end());
+    std::vector<size_t> asked(kRequests);
+    for (size_t& text : asked) text = zipf(random);
+    const ExitTrace log = select_rows(texts, asked);
+    const CalibrationPlan plan{.max_drops = {0.02}, .unit = CertifiedUnit::requests};
+    const DropOutcome outcome =
+        calibrate(split_for_calibration(log, seed, shares_for(log, plan, {})), plan).outcomes[0];
+    EXPECT_EQ(outcome.certify_cost, 0.5) << "every text leaves at the first exit";
+    EXPECT_GT(outcome.losses, 0);
+    EXPECT_GT(outcome.frequent.share, 0.3) << "the frequent texts, one by one";
+    EXPECT_EQ(outcome.frequent.lost, 0);
+  }
 }
 
 // Texts with something in common are in one part, and the promise says how many of these were tested.
@@ -449,7 +470,7 @@ TEST(Calibrate, CertificateStoresItsConditions) {
             LossReference::same_precision)
       << "the trace does not have the answers of fp32";
   EXPECT_FALSE(result.outcomes[0].interval.has_value()) << "no rows are left to report";
-  EXPECT_EQ(result.outcomes[0].report.texts, result.outcomes[0].certify.texts);
+  EXPECT_EQ(result.outcomes[0].report, result.outcomes[0].certify);
 }
 
 // Against fp32, full depth in another precision is a setting like others: it is tested, and may fail.

@@ -101,26 +101,28 @@ TEST(Split, WithoutReportPartTheRestCertifies) {
   EXPECT_EQ(split_for_calibration(random_trace({.rows = 2}), 1, kNoReport).certify.rows, 1u);
 }
 
-// Equal texts are one row of one part, however often they come.
-TEST(Split, KeepsOneRowOfEqualTexts) {
+// As distinct texts, equal ones are one row of one part, however often they come; as requests, all rows are drawn.
+TEST(Split, KeepsEveryRowOrOneOfEqualTexts) {
   ExitTrace trace = random_trace({.rows = 200});
   for (size_t row = 0; row < 200; ++row) trace.row_hash.push_back(row < 100 ? row / 10 : row);
-  const CalibrationData data = split_for_calibration(trace, 42);
-  EXPECT_EQ(data.fit.rows + data.certify.rows + data.report.rows, 110u);
-  std::set<uint64_t> seen;
-  int64_t requests = 0;
-  const std::pair<const ExitTrace*, const PartRows*> parts[] = {
-      {&data.fit, &data.fit_rows}, {&data.certify, &data.certify_rows}, {&data.report, &data.report_rows}};
-  for (const auto& [part, rows] : parts) {
-    ASSERT_EQ(part->rows, rows->row.size());
-    for (size_t row = 0; row < part->rows; ++row) {
-      EXPECT_TRUE(seen.insert(part->row_hash[row]).second) << "in two parts";
-      EXPECT_EQ(rows->repeats[row], part->row_hash[row] < 10 ? 10 : 1);
-      EXPECT_EQ(part->at(row, 0)[0], trace.at(rows->row[row], 0)[0]);
-      requests += rows->repeats[row];
+  EXPECT_EQ(distinct_rows(trace), 110U);
+  for (const bool distinct : {false, true}) {
+    const CalibrationData data = split_for_calibration(trace, 42, {.distinct = distinct});
+    std::set<size_t> rows_seen;
+    std::set<uint64_t> texts_seen;
+    const std::pair<const ExitTrace*, const PartRows*> parts[] = {
+        {&data.fit, &data.fit_rows}, {&data.certify, &data.certify_rows}, {&data.report, &data.report_rows}};
+    for (const auto& [part, rows] : parts) {
+      ASSERT_EQ(part->rows, rows->row.size());
+      for (size_t row = 0; row < part->rows; ++row) {
+        EXPECT_TRUE(rows_seen.insert(rows->row[row]).second) << "in two parts";
+        texts_seen.insert(part->row_hash[row]);
+        EXPECT_EQ(part->at(row, 0)[0], trace.at(rows->row[row], 0)[0]);
+      }
     }
+    EXPECT_EQ(rows_seen.size(), distinct ? 110U : 200U);
+    EXPECT_EQ(texts_seen.size(), 110U);
   }
-  EXPECT_EQ(requests, 200);
 }
 
 TEST(Certify, RowsWithoutLossMatchKnownFigures) {

@@ -34,7 +34,7 @@ class FolderCard : public testing::Test {
 
 TEST_F(FolderCard, ShowsThePromiseThatHolds) {
   const auto [card, promise] = card_and_promise();
-  EXPECT_THAT(promise, HasSubstr("at most 20 % of answers differ"));
+  EXPECT_THAT(promise, HasSubstr("at most 20 % of answers to requests differ"));
   EXPECT_THAT(card, HasSubstr(fmt::format("Promise: {} (", promise)));
 }
 
@@ -43,7 +43,7 @@ TEST_F(FolderCard, ShowsNoPromiseIfItsConditionsChanged) {
   const auto [card, promise] = card_and_promise();
   EXPECT_THAT(promise, HasSubstr("none (certified with precision.json"));
   EXPECT_THAT(card, HasSubstr(fmt::format("Promise: {}.", promise)));
-  EXPECT_THAT(card, Not(HasSubstr("at most 20 % of answers differ")));
+  EXPECT_THAT(card, Not(HasSubstr("at most 20 % of answers to requests differ")));
 }
 
 TEST_F(FolderCard, DetectsPolicyOfOtherWeights) {

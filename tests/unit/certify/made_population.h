@@ -47,18 +47,28 @@ struct MadePopulation {
       double left = unit(random);
       size_t kind = 0;
       while (kind + 1 < kinds.size() && left >= kinds[kind].share) left -= kinds[kind++].share;
-      const float sure = 8.0F / static_cast<float>(std::pow(2, level[kind]));
       float side = random() % 2 == 0 ? 1.0F : -1.0F;  // of the first exit, above 0 for "no"
       const bool changed = unit(random) < kinds[kind].changed;
       if (kinds[kind].yes) side = *kinds[kind].yes == changed ? 1 : -1;
       const uint64_t hash = random();
-      for (int i = 0; i < kinds[kind].repeats; ++i) {
-        for (const float logit : {side * sure, 0.0F, (changed ? -side : side) * 9, 0.0F}) trace.logits.push_back(logit);
-        trace.gold.push_back(NAN);
-        trace.lengths.push_back(kinds[kind].length);
-        trace.index.push_back(static_cast<int64_t>(trace.rows++));
-        trace.row_hash.push_back(hash);
-      }
+      for (int i = 0; i < kinds[kind].repeats; ++i) add(trace, kind, {side, changed, hash});
+    }
+    return trace;
+  }
+
+  // `requests` out of `texts` texts, each asked as often as its kind says: of every kind so many change as it says.
+  [[nodiscard]] ExitTrace draw_requests(size_t requests, size_t texts, uint64_t seed) const {
+    std::vector<double> weights;
+    for (const Kind& kind : kinds) weights.push_back(kind.share * kind.repeats);
+    std::discrete_distribution<size_t> of_kind(weights.begin(), weights.end());
+    std::mt19937_64 random(seed);
+    ExitTrace trace = draw(0, seed);
+    for (size_t request = 0; request < requests; ++request) {
+      const size_t kind = of_kind(random);
+      const auto count = static_cast<size_t>(std::round(kinds[kind].share * static_cast<double>(texts)));
+      const size_t text = random() % count;
+      const bool changed = static_cast<double>(text) < kinds[kind].changed * static_cast<double>(count);
+      add(trace, kind, {text % 3 == 0 ? 1.0F : -1.0F, changed, kind * texts + text});
     }
     return trace;
   }
@@ -80,6 +90,22 @@ struct MadePopulation {
   // One text of a kind shows where it leaves.
   [[nodiscard]] bool leaves_early(size_t kind, const PolicySpec& policy) const {
     return replay(MadePopulation{{kinds[kind]}, {level[kind]}}.draw(1, 1), policy).exit[0] == 0;
+  }
+
+ private:
+  struct Row {
+    float side;  // of the first exit: 1 or -1
+    bool changed;
+    uint64_t hash;
+  };
+  void add(ExitTrace& trace, size_t kind, const Row& row) const {
+    const float sure = 8.0F / static_cast<float>(std::pow(2, level[kind]));
+    for (const float logit : {row.side * sure, 0.0F, (row.changed ? -row.side : row.side) * 9, 0.0F})
+      trace.logits.push_back(logit);
+    trace.gold.push_back(NAN);
+    trace.lengths.push_back(kinds[kind].length);
+    trace.index.push_back(static_cast<int64_t>(trace.rows++));
+    trace.row_hash.push_back(row.hash);
   }
 };
 

@@ -166,7 +166,7 @@ TEST(SeveralLabels, CalibrationCertifiesSets) {
   ASSERT_TRUE(done.entry.certificate.has_value());
   EXPECT_TRUE(done.entry.certificate->answers.empty());
   EXPECT_LT(done.outcomes.front().report_cost, 0.95) << "something exits early";
-  EXPECT_LE(done.outcomes.front().report.texts, 0.08);
+  EXPECT_LE(done.outcomes.front().report, 0.08);
 }
 
 // A text is in the group of each of its labels; each group keeps the promise on its own.

@@ -57,7 +57,7 @@ TEST(Transfer, CertifiesPolicyOfAnotherEngine) {
   EXPECT_EQ(here.certificate->certify.row_hashes, before.entries[0].certificate->certify.row_hashes);
   EXPECT_EQ(here.certificate->tries, 2) << "on rows that have certified before";
   EXPECT_TRUE(resolved().certificate);
-  EXPECT_THAT(resolved().promise, HasSubstr("at most 20 % of answers differ"));
+  EXPECT_THAT(resolved().promise, HasSubstr("at most 20 % of answers to requests differ"));
   EXPECT_EQ(done.calibration.outcomes.size(), 2U);
 }
 

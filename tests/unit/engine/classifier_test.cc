@@ -57,8 +57,9 @@ TEST(Classifier, RunsModelPolicyAndReportsPromise) {
   EXPECT_EQ(classifier.answer("a great film").layer, 2);
   EXPECT_TRUE(classifier.ask().policy->exit_rates.empty());  // one exit alone: nothing to plan by
   ASSERT_TRUE(classifier.resolved().certificate);
-  EXPECT_THAT(classifier.notices(), ElementsAre(HasSubstr("policy layer:2; promise: at most 1 % of answers differ from "
-                                                          "the fp32 model at full depth, confidence 95 %")));
+  EXPECT_THAT(classifier.notices(),
+              ElementsAre(HasSubstr("policy layer:2; promise: at most 1 % of answers to distinct texts differ from "
+                                    "the fp32 model at full depth, confidence 95 %")));
 }
 
 // A model of more than 1 MiB, whose weights are not hashed when it is opened.

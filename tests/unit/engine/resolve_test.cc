@@ -72,7 +72,8 @@ TEST(Resolve, RunsModelPolicyUnderItsCertificate) {
   EXPECT_EQ(what.max_length, 48);
   EXPECT_EQ(what.precision, Precision::fp32);
   ASSERT_TRUE(what.certificate);
-  EXPECT_EQ(what.promise, "at most 1 % of answers differ from the fp32 model at full depth, confidence 95 %");
+  EXPECT_EQ(what.promise,
+            "at most 1 % of answers to distinct texts differ from the fp32 model at full depth, confidence 95 %");
   EXPECT_THAT(what.notices, ElementsAre(HasSubstr("policy entropy:0.1; promise: " + what.promise)));
 }
 

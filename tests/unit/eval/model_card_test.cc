@@ -57,10 +57,9 @@ TEST(ModelCard, ContainsExitsPromiseAndResults) {
   EXPECT_THAT(card, HasSubstr("A bert with 4 layers (hidden size 8"));
   EXPECT_THAT(card, HasSubstr("Labels: `no`, `may|be`, `**yes**`."));
   EXPECT_THAT(card, HasSubstr("| 2 | cls | 2 | 62.50 |"));
-  EXPECT_THAT(
-      card,
-      HasSubstr("**fp32** (default): `entropy:0.2` over the exits 2, 4. Promise: at most 1 % of answers differ from "
-                "the fp32 model at full depth, confidence 95 % (ltt-binomial, 2000 texts"));
+  EXPECT_THAT(card, HasSubstr("**fp32** (default): `entropy:0.2` over the exits 2, 4. Promise: at most 1 % of answers "
+                              "to distinct texts differ from "
+                              "the fp32 model at full depth, confidence 95 % (ltt-binomial, 2000 texts"));
   EXPECT_THAT(card, HasSubstr("| 2 % | `entropy:0.4` | 25 % |"));
   EXPECT_THAT(card, HasSubstr("Answers are promised, scores are not"));
   EXPECT_THAT(card, HasSubstr("Recipe `pabee` on SST-2"));

@@ -20,13 +20,13 @@ Certificate two_percent() {
 TEST(Promise, NamesWhatIsComparedWithWhat) {
   Certificate certificate = two_percent();
   EXPECT_EQ(promise_of(certificate, "int8"),
-            "at most 2 % of answers differ from the int8 model at full depth, confidence 95 %");
+            "at most 2 % of answers to distinct texts differ from the int8 model at full depth, confidence 95 %");
   certificate.reference = LossReference::fp32;
   EXPECT_EQ(promise_of(certificate, "int8"),
-            "at most 2 % of answers differ from the fp32 model at full depth, confidence 95 %");
+            "at most 2 % of answers to distinct texts differ from the fp32 model at full depth, confidence 95 %");
   certificate.unit = CertifiedUnit::requests;
   EXPECT_EQ(promise_of(certificate, "int8"),
-            "at most 2 % of answers to requests, repeats included, differ from the fp32 model at full depth, "
+            "at most 2 % of answers to requests differ from the fp32 model at full depth, "
             "confidence 95 %");
 }
 
@@ -34,16 +34,18 @@ TEST(Promise, IsWordedByItsLossMethodAndGroups) {
   Certificate certificate = two_percent();
   certificate.loss = RiskLoss::zero_one_drop;
   EXPECT_EQ(promise_of(certificate, "fp32"),
-            "at most 2 % fewer answers are correct than those of the fp32 model at full depth, confidence 95 %");
+            "at most 2 % fewer answers to distinct texts are correct than those of the fp32 model at full depth, "
+            "confidence 95 %");
   certificate.loss = RiskLoss::abs_diff;
   EXPECT_EQ(promise_of(certificate, "fp32"),
-            "answers differ from the fp32 model at full depth by at most 2 % of the range on average, confidence 95 %");
+            "answers to distinct texts differ from the fp32 model at full depth by at most 2 % of the range on "
+            "average, confidence 95 %");
   certificate.loss = RiskLoss::disagreement;
   certificate.groups.resize(3);
   certificate.method = RiskMethod::crc;
-  EXPECT_EQ(
-      promise_of(certificate, "fp32"),
-      "at most 2 % of answers differ from the fp32 model at full depth, also in each of 3 groups, in expectation");
+  EXPECT_EQ(promise_of(certificate, "fp32"),
+            "at most 2 % of answers to distinct texts differ from the fp32 model at full depth, also in each of 3 "
+            "groups, in expectation");
   EXPECT_EQ(promise_of(PolicyEntry{}), "none (not certified)");
 }
 

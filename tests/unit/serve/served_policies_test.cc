@@ -56,7 +56,7 @@ TEST(ServedPolicies, CertifiesNothingBeforeWeightsAreHashed) {
   policies.weights_hashed(true);
   EXPECT_TRUE(policies.certified());
   EXPECT_EQ(policies.max_drop(), 0.01);
-  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers differ"));
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers to distinct texts differ"));
 
   ServedPolicies other(settings, bind_policy);
   other.weights_hashed(false);
@@ -95,10 +95,10 @@ TEST(ServedPolicies, ReportsEpsilonOfEachPoint) {
 
 TEST(ServedPolicies, DescribesPromiseOfActivePoint) {
   ServedPolicies policies(certified(0.02), bind_policy);
-  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers differ"));
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 1 % of answers to distinct texts differ"));
   Clock::time_point now = Clock::time_point{} + 1h;
   for (int i = 0; i < 100; ++i) policies.adapt(now += 25ms, 1.0);
-  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 2 % of answers differ"));
+  EXPECT_THAT(policies.promise(), testing::HasSubstr("at most 2 % of answers to distinct texts differ"));
   policies.tighten(0);
   policies.tighten(1);
   EXPECT_EQ(policies.promise(), "none (found broken on the texts of this server)");

@@ -88,7 +88,6 @@ TEST(Service, StepsAlongCertifiedPointsUnderLoad) {
 TEST(Service, TightensOnAlarm) {
   FakeReference reference;
   ShadowOptions shadow{.share = 1, .tighten_on_alarm = true, .reference = reference.reference()};
-  shadow.reference.distinct = false;
   TestService server({.shadow = shadow}, certified());
   const auto metrics_have = [&](const char* line) {
     return server.until([&] { return server.get("/metrics").body.find(line) != std::string::npos; });
@@ -129,8 +128,8 @@ TEST(Service, ReportsAnotherShareAtTheFirstExit) {
     EXPECT_EQ(server.post("/predict", R"({"inputs":")" + text + R"("})").status, 200);
   };
   const std::string shift = "exeunt_first_exit_shift{policy=\"entropy:0.1\"} ";
-  for (int i = 0; i < 100; ++i) ask("e");  // one text, which counts once
-  EXPECT_TRUE(metrics_have("exeunt_shadow_repeats_total 99\n"));
+  for (int i = 0; i < 100; ++i) ask("e");  // one text, which counts once here, as in a certificate of texts
+  EXPECT_TRUE(metrics_have("exeunt_shadow_texts_total{policy=\"entropy:0.1\"} 100\n"));
   EXPECT_TRUE(metrics_have(shift + "0\n"));
   for (int i = 0; i < 60; ++i) ask("e " + std::to_string(i));  // all leave after layer 1
   EXPECT_TRUE(metrics_have(shift + "1\n"));

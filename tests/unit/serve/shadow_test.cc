@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 struct ShadowSetup {
   double share = 1;
-  bool tighten = false, distinct = false, logs = false;
+  bool tighten = false, logs = false;
   uint64_t seed = 1;
   double max_drop = 0;
   double range = 0;  // of a regression; 0: labels
@@ -30,7 +30,6 @@ class TestShadow : public FakeContext {
                          .tighten_on_alarm = options.tighten,
                          .seed = options.seed,
                          .reference = reference_.reference()};
-    shadow.reference.distinct = options.distinct;
     shadow.reference.logs = options.logs;
     shadow.reference.range = options.range;
     shadow.reference.loss = options.loss;
@@ -205,14 +204,11 @@ TEST(Shadow, WatchesEachPointByItsOwnEpsilon) {
   EXPECT_EQ(str(loaded.policies().current()->spec), "entropy:0.2");
 }
 
-TEST(Shadow, CountsDistinctTextsOnce) {
-  for (const bool distinct : {true, false}) {
-    TestShadow test({.distinct = distinct});
-    test.sample({"dx", "dx", "dx", "ab"});
-    ASSERT_TRUE(test.until_watched(distinct ? 2 : 4));
-    EXPECT_EQ(test.report().repeats, distinct ? 2U : 0U);
-    EXPECT_EQ(test.point().disagreements(), distinct ? 1U : 3U);
-  }
+TEST(Shadow, CountsEqualTextsEachTime) {
+  TestShadow test;
+  test.sample({"dx", "dx", "dx", "ab"});
+  ASSERT_TRUE(test.until_watched(4));
+  EXPECT_EQ(test.point().disagreements(), 3U);
 }
 
 TEST(Shadow, ComparesLabelSetsWithReference) {

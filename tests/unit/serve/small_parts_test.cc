@@ -166,7 +166,6 @@ TEST(Metrics, WritesEveryFigure) {
                          .shadows = {.points = {{"a", watch, ShareWatch(0.5, 100)}, {"b", dropped}},
                                      .pending = 28,
                                      .bytes = 29,
-                                     .repeats = 30,
                                      .processor_seconds = 31},
                          .processor_seconds = 32,
                          .ready = false,
@@ -266,8 +265,6 @@ exeunt_promise_alarm{policy="b"} 0
 # TYPE exeunt_first_exit_shift gauge
 exeunt_first_exit_shift{policy="a"} 0
 exeunt_first_exit_shift{policy="b"} 0
-# TYPE exeunt_shadow_repeats_total counter
-exeunt_shadow_repeats_total 30
 # TYPE exeunt_shadow_pending gauge
 exeunt_shadow_pending 28
 # TYPE exeunt_shadow_memory_bytes gauge

@@ -42,7 +42,7 @@ TEST(Service, PagesAndAnswersHaveAllTheirFields) {
     {"cost_fraction": 0.5, "max_drop": 0.02, "policy": "entropy:0.2"},
     {"cost_fraction": 0.3, "max_drop": 0.05, "policy": "entropy:0.4"}],
    "policy": "entropy:0.1",
-   "promise": "at most 1 % of answers differ from the  model at full depth, confidence 95 %",
+   "promise": "at most 1 % of answers to distinct texts differ from the  model at full depth, confidence 95 %",
    "regression": false, "texts": 0, "watched": []})"));
   EXPECT_EQ(body_of(server.get("/v1/models")), Json::parse(R"({
    "data": [
@@ -207,7 +207,6 @@ exeunt_queue_bytes 0
 exeunt_threshold_effective{policy="entropy:0.1"} 0.10000000149011612
 exeunt_certified_loss 0.01
 exeunt_load_level 0
-exeunt_shadow_repeats_total 0
 exeunt_shadow_pending 0
 exeunt_shadow_memory_bytes 0
 exeunt_ready 1

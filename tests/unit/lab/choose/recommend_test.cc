@@ -270,7 +270,8 @@ TEST(Recommend, CertifiesDropLikeCalibrate) {
     EXPECT_FALSE(what.options[i].calibration.has_value()) << "one certificate alone is tried";
   for (const Alternative& one : what.options) EXPECT_GE(what.best().chosen_speedup, one.chosen_speedup * 0.999);
   const RunOnTrial run = trial_of(trace);
-  EXPECT_THAT(all_text(what, std::span(&run, 1), goal), HasSubstr("promise: at most 1 % of answers differ"));
+  EXPECT_THAT(all_text(what, std::span(&run, 1), goal),
+              HasSubstr("promise: at most 1 % of answers to requests differ"));
 }
 
 // Other certify rows change what passes, never what is chosen: neither the family nor the exits, by layers or by time.

@@ -358,9 +358,9 @@ TEST(Report, ShowsTheCertificateOfARunThatHasOne) {
                                       .created = {},
                                       .tokenizer = {}};
   certified.promise = promise_of(*certified.certificate, "int8");
-  EXPECT_THAT(make_report({certified}, {}).html,
-              HasSubstr("at most 1 % of answers differ from the int8 model at full depth, confidence 95 %; tested by "
-                        "ltt-binomial on 3000 texts"));
+  EXPECT_THAT(make_report({certified}, {}).html, HasSubstr("at most 1 % of answers to distinct texts differ from the "
+                                                           "int8 model at full depth, confidence 95 %; tested by "
+                                                           "ltt-binomial on 3000 texts"));
   EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, Not(HasSubstr("Certificates")));
   // It is a point of the figure, at its own speed.
   const auto points = [](const Report& report) {
