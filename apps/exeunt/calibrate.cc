@@ -7,6 +7,7 @@
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/certify/calibrate_model.h"
+#include "exeunt/policy/shadow_log.h"
 
 namespace exeunt::apps {
 namespace {
@@ -40,6 +41,10 @@ void run(const Common& common, const CalibrateFlags& flags) {
   CalibrateOptions options = flags.calibrate;
   options.plan = plan_of(flags);
   if (flags.report || flags.no_report) options.report = flags.report;
+  if (!options.run.since.empty() && !is_time(options.run.since)) {
+    throw Error(Code::usage, fmt::format("--since: got '{}', want a time of UTC", options.run.since),
+                "for example 2026-03-01, or 2026-03-01T12:34:56Z");
+  }
   if (!flags.budget.range.empty()) options.range = value_range(flags.budget.range, "--range");
   const Calibrated done =
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
@@ -94,6 +99,14 @@ void add_calibrate(CommandLine& line) {
                        "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels");
   for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
     from_server->excludes(verb->get_option(other));
+  verb->add_option("--since", flags->calibrate.run.since,
+                   "Of that log, the texts from this time on: 2026-03-01 or 2026-03-01T12:34:56Z")
+      ->needs(from_server)
+      ->type_name("TIME");
+  verb->add_option("--last", flags->calibrate.run.last, "Of that log, the last N texts")
+      ->needs(from_server)
+      ->excludes(verb->get_option("--since"))
+      ->check(number_in(1, int64_t{1} << 40));
   verb->add_option(
           "--unit", flags->unit,
           "What the promise counts: requests, of which the rows are a random sample, or texts (equal ones once)")

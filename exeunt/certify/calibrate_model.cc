@@ -11,6 +11,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/quantize.h"
+#include "exeunt/certify/shift.h"
 #include "exeunt/certify/split.h"
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/certify/traced_texts.h"
@@ -158,6 +159,29 @@ void report_repeats(const CalibrateOptions& options, const ExitTrace& rows, cons
       fmt::format("{} of {} rows repeat another's text: the promise presumes that they came like this, as requests do; "
                   "--unit texts counts equal texts once",
                   repeats, rows.rows));
+}
+
+// A log of traffic that has changed, such as one from before and after an alarm, would certify the past. Tested with
+// the policy that the fit part chooses.
+void require_steady(const CalibrateOptions& options, const ExitTrace& log, const CalibrationData& parts,
+                    const CalibrationPlan& plan) {
+  if (options.run.from_server.empty()) return;
+  const PolicySpec policy =
+      plan.transfer ? plan.transfer->complete()
+                    : try_families(parts, static_cast<int64_t>(parts.certify.rows), plan).front().expected.front();
+  const RiskLoss loss = plan.loss.value_or(default_loss(log.info.problem));
+  const LossMeter::Measured measured = LossMeter(log, loss, plan.range).measure(policy);
+  std::vector<bool> lost;
+  for (const double one : measured.losses)
+    lost.push_back(one > (loss == RiskLoss::abs_diff ? plan.max_drops.front() : 0));
+  const auto late = late_loss(lost);
+  if (!late) return;
+  throw Error(
+      Code::failure,
+      fmt::format("{}: the traffic has changed: of the last {} texts {:.2f} % lose more than they may, of the "
+                  "{} before them {:.2f} %; a certificate of all would be one of the past",
+                  options.run.from_server, late->rows, 100 * late->after, log.rows - late->rows, 100 * late->before),
+      fmt::format("--last {} certifies from those alone, --since TIME from another moment on", late->rows));
 }
 
 // Chosen on the fit part alone, so that the other rows still test what was chosen before they were looked at.
@@ -364,6 +388,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
                       observer);
     static_cast<CertifiedChoice&>(done) = certifier->run(plan);
   } else {
+    require_steady(options, measured.trace, parts, plan);  // before a try is spent on these rows
     count_try(done.data, plan, observer, !options.run.precision.empty());
     done.calibration = calibrate(done.data, plan);
   }
@@ -420,6 +445,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
         "these are not the rows of the first certificate: those that chose the policy must not be among them");
   if (!certificate.groups.empty() && certificate.group_by.empty())
     observer.notice("the certificate does not name its grouping: only the promise for all texts is transferred");
+  require_steady(options, measured.trace, done.data, plan);
   count_try(done.data, plan, observer, !options.run.precision.empty());
   done.calibration = calibrate(done.data, plan);
   keep_policy(lock, done.out, measured, done.calibration.entry);

@@ -447,16 +447,17 @@ RiskAlarm::RiskAlarm(double max_drop, double alpha) : max_drop_(max_drop), alpha
 
 void RiskAlarm::record(double loss) {
   check(loss >= 0 && loss <= 1, "a loss between 0 and 1");
-  const double share = share_of_start(time_++) / static_cast<double>(stakes_.size());
+  const double share = share_of_start(memory_.losses++) / static_cast<double>(stakes_.size());
   for (size_t i = 0; i < stakes_.size(); ++i) {
     // Beyond the alarm only its having been raised counts; the bound keeps the product finite.
-    wealth_[i] = std::min((wealth_[i] + share) * (1 + stakes_[i] * (loss - max_drop_)), 1e100);
+    double& wealth = memory_.wealth[i];
+    wealth = std::min((wealth + share) * (1 + stakes_[i] * (loss - max_drop_)), 1e100);
   }
-  raised_ = raised_ || evidence() >= 1 / alpha_;
+  memory_.raised = memory_.raised || evidence() >= 1 / alpha_;
 }
 
 double RiskAlarm::evidence() const noexcept {
-  return std::accumulate(wealth_.begin(), wealth_.end(), 0.0);
+  return std::accumulate(memory_.wealth.begin(), memory_.wealth.end(), 0.0);
 }
 
 // For losses x in [0, 1] with mean m, (q/m)^x ((1-q)/(1-m))^(1-x) is at most x q/m + (1-x) (1-q)/(1-m), which has mean

@@ -146,22 +146,30 @@ struct LossInterval {
 // most `alpha`, without end.
 class RiskAlarm {
  public:
+  // A bet grows fastest when the true mean is this many times max_drop.
+  static constexpr std::array<double, 5> kMultiples = {1.25, 1.5, 2, 3, 5};
+  // All that it knows of the losses so far.
+  struct Memory {
+    int64_t losses = 0;
+    std::array<double, kMultiples.size()> wealth{};  // of each bet
+    bool raised = false;
+  };
+
   RiskAlarm(double max_drop, double alpha);  // max_drop strictly between 0 and 1
 
   void record(double loss);  // in [0, 1]
 
   // True from the first moment at which the evidence reached 1 / alpha.
-  [[nodiscard]] bool raised() const noexcept { return raised_; }
+  [[nodiscard]] bool raised() const noexcept { return memory_.raised; }
   [[nodiscard]] double evidence() const noexcept;  // an e-value: at most 1 in expectation while the promise holds
 
- private:
-  // A bet grows fastest when the true mean is this many times max_drop.
-  static constexpr std::array<double, 5> kMultiples = {1.25, 1.5, 2, 3, 5};
+  [[nodiscard]] const Memory& memory() const noexcept { return memory_; }
+  void restore(const Memory& memory) noexcept { memory_ = memory; }  // of an alarm with the same max_drop and alpha
 
+ private:
   double max_drop_, alpha_;
-  int64_t time_ = 0;
-  std::array<double, kMultiples.size()> stakes_{}, wealth_{};
-  bool raised_ = false;
+  std::array<double, kMultiples.size()> stakes_{};
+  Memory memory_ = {};
 };
 
 // The mean loss lies below this, at all times together, with probability at least 1 - delta: a confidence sequence from

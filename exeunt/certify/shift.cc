@@ -8,6 +8,23 @@
 #include "exeunt/certify/risk.h"
 
 namespace exeunt {
+namespace {
+
+// P(X >= lost) where `drawn` of `rows` rows are drawn, of which `all_lost` are lost: Fisher's exact test.
+double hypergeometric_tail(size_t lost, size_t drawn, size_t all_lost, size_t rows) {
+  const auto log_choose = [](size_t n, size_t k) {
+    return std::lgamma(static_cast<double>(n) + 1) - std::lgamma(static_cast<double>(k) + 1) -
+           std::lgamma(static_cast<double>(n - k) + 1);
+  };
+  double sum = 0;
+  for (size_t k = lost; k <= std::min(drawn, all_lost); ++k) {
+    if (drawn - k > rows - all_lost) continue;
+    sum += std::exp(log_choose(all_lost, k) + log_choose(rows - all_lost, drawn - k) - log_choose(rows, drawn));
+  }
+  return std::min(sum, 1.0);
+}
+
+}  // namespace
 
 std::vector<int64_t> full_depth_answers(const ExitTrace& trace) {
   if (trace.info.problem != Problem::classification) return {};  // sets are too many to count
@@ -53,6 +70,25 @@ std::optional<Shift> shift_between(std::span<const int64_t> there, std::span<con
   if (cells < 2) return std::nullopt;
   shift.p_value = chi_square_tail(statistic, cells - 1);
   return shift;
+}
+
+std::optional<LateLoss> late_loss(const std::vector<bool>& lost) {
+  constexpr double kLevel = 0.01;
+  constexpr size_t kFewest = 20;
+  const auto all_lost = static_cast<size_t>(std::count(lost.begin(), lost.end(), true));
+  int cuts = 0;
+  for (size_t rows = lost.size() / 2; rows >= kFewest; rows /= 2) ++cuts;
+  double least = kLevel / std::max(cuts, 1);
+  std::optional<LateLoss> found;
+  for (size_t rows = lost.size() / 2; rows >= kFewest; rows /= 2) {
+    const auto late = static_cast<size_t>(std::count(lost.end() - static_cast<ptrdiff_t>(rows), lost.end(), true));
+    const double p_value = hypergeometric_tail(late, rows, all_lost, lost.size());
+    if (p_value > least) continue;
+    least = p_value;
+    const auto share = [](size_t part, size_t of) { return static_cast<double>(part) / static_cast<double>(of); };
+    found = LateLoss{.rows = rows, .before = share(all_lost - late, lost.size() - rows), .after = share(late, rows)};
+  }
+  return found;
 }
 
 }  // namespace exeunt

@@ -68,16 +68,29 @@ ExitTrace trace_opened(const MeasureOptions& options, Checkpoint& model, const O
   return trace;
 }
 
-ExitTrace trace_of_server(const std::string& path, const Observer& observer) {
-  ShadowLog log = read_shadow_log(path);
-  observer.notice(fmt::format("{}: {} texts that the server drew from its traffic", path, log.trace.rows));
-  if (log.dropped > 0) {
+ExitTrace trace_of_server(const MeasureOptions& options, const Observer& observer) {
+  const std::string& path = options.from_server;
+  const ShadowLog log = read_shadow_log(path);
+  const size_t last = options.last == 0 ? log.trace.rows : static_cast<size_t>(options.last);
+  std::vector<size_t> rows;
+  uint64_t dropped = 0;
+  for (size_t row = 0; row < log.trace.rows; ++row) {
+    if (log.times[row] < options.since || row + last < log.trace.rows) continue;
+    rows.push_back(row);
+    dropped += log.dropped[row];
+  }
+  if (rows.empty() && log.trace.rows > 0)
+    throw Error(Code::usage,
+                fmt::format("{}: no text since {}: the last is of {}", path, options.since, log.times.back()));
+  observer.notice(fmt::format("{}: {} texts that the server drew from its traffic{}", path, rows.size(),
+                              rows.empty() ? "" : fmt::format(", from {} on", log.times[rows.front()])));
+  if (dropped > 0) {
     observer.notice(
         fmt::format("{}: {} more were drawn and dropped under load: what is certified from this log does "
                     "not cover such times",
-                    path, log.dropped));
+                    path, dropped));
   }
-  return std::move(log.trace);
+  return select_rows(log.trace, rows);
 }
 
 // A stored trace is used for the model only if it was made with it.
@@ -85,7 +98,7 @@ ExitTrace trace_of_model(const MeasureOptions& options, Checkpoint& model, const
   require_heads(model);
   const bool live = !options.from_server.empty();
   const std::string& path = live ? options.from_server : options.trace;
-  ExitTrace trace = live ? trace_of_server(path, observer) : read_trace(path);
+  ExitTrace trace = live ? trace_of_server(options, observer) : read_trace(path);
   // The trace has the names under which labels without names were measured.
   const bool named = generic_labels(model.exits().labels) || !options.data.columns.labels.empty();
   if (named && trace.info.labels.size() == model.exits().labels.size()) model = model.with_labels(trace.info.labels);

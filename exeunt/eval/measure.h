@@ -42,6 +42,8 @@ struct MeasureOptions {
   Device device = {};
   std::string trace = {};        // a trace of `model`, made before
   std::string from_server = {};  // a shadow log of `model`, taken for its trace
+  std::string since = {};        // of that log, the texts from this time on (is_time); empty = all
+  int64_t last = 0;              // of that log, so many texts; 0 = all
   std::string precision = {};    // empty = the model's default, and whatever a trace alone has
   bool fp32_answers = false;     // a model in another precision runs in fp32, too: ExitTrace::reference
   std::string profile = {};      // empty = the model's own profile.json, if it has one

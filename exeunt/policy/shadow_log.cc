@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/policy/shadow_log.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <limits>
@@ -20,7 +21,10 @@
 namespace exeunt {
 namespace {
 
-constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shadows/2"};
+constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shadows/3"};
+
+constexpr std::string_view kTimeForm = "0000-00-00T00:00:00Z";  // any digits
+constexpr size_t kDateForm = 10;                                // so much of it is a date
 
 std::string line_of(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
@@ -80,6 +84,7 @@ void ShadowLogHead::fields(Self& self, Visit&& visit) {
 
 template <class Self, class Visit>
 void ShadowLogRow::fields(Self& self, Visit&& visit) {
+  visit(Field{.name = "time", .help = "When it was compared, as 2026-03-01T12:34:56Z", .required = true}, self.time);
   visit(Field{.name = "row_hash", .help = "Of the token ids, 16 hex digits", .required = true}, self.row_hash);
   visit(Field{.name = "tokens", .low = 1, .required = true}, self.tokens);
   visit(Field{.name = "logits", .help = "Of every exit, one exit after the other", .required = true}, self.logits);
@@ -147,8 +152,9 @@ ShadowLog read_shadow_log(const std::filesystem::path& path) {
 ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
   std::string_view text = whole_lines(all);
   if (text.empty()) throw_bad_file(name, "empty: want a log that 'exeunt serve --shadow-log' wrote");
-  if (text.starts_with(R"({"format":"exeunt.shadows/1")")) {
-    throw Error(Code::bad_file, fmt::format("{}: an earlier version wrote it, without the queries of /rerank", name),
+  for (const std::string_view earlier : {"1", "2"}) {
+    if (!text.starts_with(fmt::format(R"({{"format":"exeunt.shadows/{}")", earlier))) continue;
+    throw Error(Code::bad_file, fmt::format("{}: an earlier version wrote it, without the times of its texts", name),
                 "let 'exeunt serve --shadow-log' write a new one");
   }
   int64_t line = 1;
@@ -180,6 +186,8 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
     const auto hash = number_of<uint64_t>(row.row_hash, 16);
     if (row.row_hash.size() != 16 || !hash)
       throw_bad_file(where(), "row_hash: got '{}', want 16 hex digits", row.row_hash.substr(0, 64));
+    if (row.time.size() != kTimeForm.size() || !is_time(row.time))
+      throw_bad_file(where(), "time: got '{}', want one like 2026-03-01T12:34:56Z", row.time.substr(0, 64));
     append(trace.logits, row.logits);
     append(trace.lte, row.lte);
     append(trace.ramp, row.ramp);
@@ -188,10 +196,17 @@ ShadowLog parse_shadow_log(std::string_view all, const std::string& name) {
     trace.lengths.push_back(row.tokens);
     trace.gold.insert(trace.gold.end(), trace.gold_width(), std::numeric_limits<float>::quiet_NaN());
     trace.index.push_back(static_cast<int64_t>(trace.rows++));
-    log.dropped += row.dropped;
+    log.times.push_back(row.time);
+    log.dropped.push_back(row.dropped);
   }
   check_trace(trace, name);
   return log;
+}
+
+bool is_time(std::string_view text) noexcept {
+  if (text.size() != kTimeForm.size() && text.size() != kDateForm) return false;
+  return std::equal(text.begin(), text.end(), kTimeForm.begin(),
+                    [](char c, char form) { return form == '0' ? c >= '0' && c <= '9' : c == form; });
 }
 
 std::string hash_text(uint64_t row_hash) {

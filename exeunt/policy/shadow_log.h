@@ -16,7 +16,7 @@ namespace exeunt {
 
 // The first line: which model, run how. Each struct lists its fields once, in shadow_log.cc.
 struct ShadowLogHead : TraceInfo {
-  std::string format = "exeunt.shadows/2";
+  std::string format = "exeunt.shadows/3";
   int outputs = 0;
 
   template <class Self, class Visit>
@@ -25,6 +25,7 @@ struct ShadowLogHead : TraceInfo {
 
 // Every other line: one text.
 struct ShadowLogRow {
+  std::string time = {};      // "2026-03-01T12:34:56Z", when it was compared
   std::string row_hash = {};  // ExitTrace::row_hash in 16 hex digits: JSON numbers do not keep 64 bits everywhere
   int tokens = 0;
   std::vector<float> logits = {};     // [exits, outputs] in the served precision
@@ -60,9 +61,14 @@ class ShadowLogWriter {
 };
 
 struct ShadowLog {
-  ExitTrace trace = {};  // without gold
-  uint64_t dropped = 0;  // texts drawn and dropped under load, which it does not represent
+  ExitTrace trace = {};                 // without gold
+  std::vector<std::string> times = {};  // of its rows
+  std::vector<uint64_t> dropped =
+      {};  // before each row: texts drawn and dropped under load, which it does not represent
 };
+
+// "2026-03-01", or "2026-03-01T12:34:56Z".
+[[nodiscard]] bool is_time(std::string_view text) noexcept;
 
 // A last line without an end is left out. Throws Error (bad_file) naming the line.
 [[nodiscard]] ShadowLog read_shadow_log(const std::filesystem::path& path);

@@ -181,6 +181,7 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
                                                                     .log = options.shadow_log,
                                                                     .log_head = head});
   shadow.seed = random_seed();
+  if (!options.shadow_log.empty()) shadow.watch_file = options.shadow_log + ".watch";
   shadow.reference = {
       .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
       .loss =

@@ -76,6 +76,11 @@ class PromiseWatch {
   }
   // True from the moment at which the promise was found broken: the texts have drifted since it was certified.
   [[nodiscard]] bool alarm() const noexcept { return (test_ && test_->raised()) || (others_ && others_->raised()); }
+  // The test of the texts that the loss is about, or of the others; null without a promise of them.
+  [[nodiscard]] RiskAlarm* test(bool others) noexcept {
+    std::optional<RiskAlarm>& one = others ? others_ : test_;
+    return one ? &*one : nullptr;
+  }
 
  private:
   std::optional<double> max_drop_;

@@ -11,6 +11,8 @@
 #include <sys/resource.h>
 
 #include "exeunt/base/error.h"
+#include "exeunt/base/files.h"
+#include "exeunt/base/version.h"
 #include "exeunt/policy/policy_text.h"
 #include "exeunt/policy/trace.h"
 
@@ -18,6 +20,7 @@ namespace exeunt::serve {
 namespace {
 
 constexpr size_t kRemembered = 1 << 16;
+constexpr auto kKeepEvery = std::chrono::seconds(1);  // what a killed server forgets
 
 }  // namespace
 
@@ -36,7 +39,73 @@ Shadow::Shadow(ServiceContext& context, ServedPolicies& policies, ShadowOptions 
     shares_.emplace_back();
     if (!exits.empty() && entry->certificate) shares_.back().emplace(exits.begin()->second, entry->certificate->rows);
   }
+  restore_watches();
   thread_.emplace(1);
+}
+
+// `work(point, test, bets)` for every test of a promise; `bets` names it.
+template <class Work>
+void Shadow::each_test(const Work& work) {
+  for (size_t i = 0; i < watches_.size(); ++i) {
+    for (const bool others : {false, true}) {
+      if (RiskAlarm* test = watches_[i].test(others))
+        work(i, *test, WatchedBets{str(policies_.point(i).spec), *watches_[i].max_drop(),
+                                   policies_.entry()->certificate->created, others});
+    }
+  }
+}
+
+std::vector<WatchedBets> Shadow::watched_bets() {
+  std::vector<WatchedBets> out;
+  each_test([&](size_t, RiskAlarm& test, WatchedBets bets) {
+    const RiskAlarm::Memory& memory = test.memory();
+    bets.losses = memory.losses;
+    bets.wealth = {memory.wealth.begin(), memory.wealth.end()};
+    bets.alarm = memory.raised;
+    out.push_back(std::move(bets));
+  });
+  return out;
+}
+
+void Shadow::restore_watches() {
+  if (options_.watch_file.empty()) return;
+  std::vector<WatchedBets> known;
+  try {
+    known = read_watch_file(options_.watch_file);
+  } catch (const Error& error) {
+    context_.log({.level = "warn",
+                  .message = "what earlier servers saw of the promise is lost: its watch begins anew",
+                  .fields = {{"error", error.what()}}});
+  }
+  each_test([&](size_t point, RiskAlarm& test, const WatchedBets& bets) {
+    const auto same = std::ranges::find_if(known, [&](const WatchedBets& one) {
+      return one.policy == bets.policy && one.max_drop == bets.max_drop && one.created == bets.created &&
+             one.others == bets.others;
+    });
+    if (same == known.end()) return;
+    RiskAlarm::Memory memory{.losses = same->losses, .raised = same->alarm};
+    std::ranges::copy(same->wealth, memory.wealth.begin());
+    test.restore(memory);
+    if (same->alarm) note_alarm(point);
+  });
+}
+
+// On the shadow thread, which may wait for the disk.
+void Shadow::keep_watches() {
+  if (options_.watch_file.empty()) return;
+  kept_ = Clock::now();
+  boost::asio::post(*thread_, [path = options_.watch_file, text = watch_file_text(watched_bets())] {
+    best_effort([&] { write_atomically(path, text); });
+  });
+}
+
+void Shadow::end() noexcept {
+  stop();
+  if (!thread_) return;
+  thread_.reset();
+  best_effort([&] {
+    if (!options_.watch_file.empty()) write_atomically(options_.watch_file, watch_file_text(watched_bets()));
+  });
 }
 
 void Shadow::sample(const ActiveRequest& request) {
@@ -111,6 +180,7 @@ void Shadow::finish(const Comparison& comparison) {
     const bool before = watch.alarm();
     watch.record(*comparison.loss, comparison.counts);
     if (!before && watch.alarm()) note_alarm(*comparison.point);
+    if (before != watch.alarm() || Clock::now() - kept_ >= kKeepEvery) keep_watches();
     watch_share(comparison);
   }
   if (pending_ > 0) return;
@@ -120,13 +190,16 @@ void Shadow::finish(const Comparison& comparison) {
 void Shadow::note_alarm(size_t point) {
   if (options_.tighten_on_alarm) policies_.tighten(point);
   const PromiseWatch& watch = watches_[point];
-  context_.log({.level = "warn",
-                .message = "a policy no longer keeps its promise on these texts",
-                .fields = {{"policy", str(policies_.point(point).spec)},
-                           {"certified", fmt::format("{:g}", *watch.max_drop())},
-                           {"mean_loss", fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},
-                           {"texts", fmt::format("{}", watch.texts())},
-                           {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
+  context_.log(
+      {.level = "warn",
+       .message = "a policy no longer keeps its promise on these texts",
+       .fields = {{"policy", str(policies_.point(point).spec)},
+                  {"certified", fmt::format("{:g}", *watch.max_drop())},
+                  {"mean_loss", watch.texts() == 0
+                                    ? "found by an earlier server"
+                                    : fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},
+                  {"texts", fmt::format("{}", watch.texts())},
+                  {"action", options_.tighten_on_alarm ? "served no more" : "none"}}});
 }
 
 void Shadow::watch_share(const Comparison& comparison) {
@@ -217,7 +290,8 @@ ShadowPass ShadowEngine::pass(const Encoding& text, uint64_t dropped) {
   ShadowPass out{.logits = last_exit(fp32_ && reference_is_fp32_ ? fp32 : served, outputs),
                  .processor_seconds = fp32.processor_seconds + served.processor_seconds};
   if (!log_) return out;
-  out.kept = log_->write({.row_hash = hash_text(row_hash_of(text.ids)),
+  out.kept = log_->write({.time = now_rfc3339(),
+                          .row_hash = hash_text(row_hash_of(text.ids)),
                           .tokens = static_cast<int>(text.ids.size()),
                           .logits = served.logits,
                           .lte = served.lte,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 #include "exeunt/serve/active_request.h"
 #include "exeunt/serve/served_policies.h"
 #include "exeunt/serve/service_context.h"
+#include "exeunt/serve/watch_file.h"
 
 namespace exeunt::serve {
 
@@ -43,9 +45,10 @@ struct ShadowReference {
 };
 
 struct ShadowOptions {
-  double share = 0;               // of the texts answered by the default policy
-  bool tighten_on_alarm = false;  // a point that no longer keeps its promise is served no more
-  uint64_t seed = 1;              // of the draw
+  double share = 0;                       // of the texts answered by the default policy
+  bool tighten_on_alarm = false;          // a point that no longer keeps its promise is served no more
+  uint64_t seed = 1;                      // of the draw
+  std::filesystem::path watch_file = {};  // keeps what the watch has seen; empty = forgotten at the end
   ShadowReference reference = {};
 };
 
@@ -81,10 +84,7 @@ class Shadow {
   void sample(const ActiveRequest& request);
   void stop() noexcept { options_.share = 0; }
   // Ends the thread, dropping what waits: before the engines go that it uses.
-  void end() noexcept {
-    stop();
-    thread_.reset();
-  }
+  void end() noexcept;
 
   [[nodiscard]] Metrics::Shadows report() const;
 
@@ -113,6 +113,11 @@ class Shadow {
   void finish(const Comparison& comparison);
   void note_alarm(size_t point);
   void watch_share(const Comparison& comparison);
+  void restore_watches();
+  void keep_watches();
+  template <class Work>
+  void each_test(const Work& work);
+  [[nodiscard]] std::vector<WatchedBets> watched_bets();
 
   ServiceContext& context_;
   ServedPolicies& policies_;
@@ -125,6 +130,7 @@ class Shadow {
   uint64_t dropped_ = 0;  // since the last one taken
   double processor_seconds_ = 0;
   bool log_full_ = false;
+  Clock::time_point kept_ = {};                          // when the watches were
   std::optional<boost::asio::thread_pool> thread_ = {};  // last: it uses what is above
 };
 

@@ -233,41 +233,100 @@ TEST(Measure, StoresFp32AnswersBesideAnotherPrecision) {
   }
 }
 
+// A model that is certified, and a log of what its server drew: the rows `order` of some texts, one each minute. Of the
+// rows from `changed` on full depth has another answer than any exit.
+struct ServedModel : SmallModel {
+  ServedModel() {
+    options_.run.data.path = scratch.write("many.csv", varied_texts(600)).string();
+    options_.plan.max_drops = {0.2};
+    options_.plan.unit = CertifiedUnit::texts;
+    (void)calibrate_model(options_, quiet());
+    MeasureOptions run = options_.run;
+    run.fp32_answers = true;
+    trace_ = measure(run, quiet()).trace;
+  }
+  [[nodiscard]] CalibrateOptions from_server(const std::vector<size_t>& order, size_t changed = SIZE_MAX) const {
+    const std::filesystem::path path = scratch.path() / "shadows.jsonl";
+    std::filesystem::remove(path);
+    ShadowLogHead head;
+    static_cast<TraceInfo&>(head) = trace_.info;
+    head.precision_map = "";
+    head.outputs = trace_.width;
+    ShadowLogWriter log(path, head);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const size_t row = order[i];
+      ShadowLogRow line{.time = fmt::format("2026-03-01T{:02}:{:02}:00Z", i / 60, i % 60),
+                        .row_hash = hash_text(trace_.row_hash[row]),
+                        .tokens = trace_.lengths[row]};
+      for (int exit = 0; exit < trace_.exits; ++exit)
+        line.logits.insert(line.logits.end(), trace_.at(row, exit).begin(), trace_.at(row, exit).end());
+      line.reference.assign(trace_.full_depth(row).begin(), trace_.full_depth(row).end());
+      if (i >= changed && i % 3 > 0) std::swap(line.reference.front(), line.reference.back());
+      EXPECT_TRUE(log.write(line));
+    }
+    CalibrateOptions out{.run = {.model = folder.string(), .from_server = path.string()}};
+    out.plan.max_drops = {0.2};
+    return out;
+  }
+  [[nodiscard]] std::vector<size_t> in_order() const {
+    std::vector<size_t> order(trace_.rows);
+    std::iota(order.begin(), order.end(), size_t{0});
+    return order;
+  }
+
+ private:
+  CalibrateOptions options_{.run = options()};
+  ExitTrace trace_;
+};
+
 // What a server drew are requests, whatever the certificate before counted.
 TEST(CalibrateModel, CountsRequestsOfAServerLog) {
-  const SmallModel model;
-  CalibrateOptions options{.run = model.options()};
-  options.run.data.path = model.scratch.write("many.csv", varied_texts(600)).string();
-  options.plan.max_drops = {0.2};
-  options.plan.unit = CertifiedUnit::texts;
-  (void)calibrate_model(options, quiet());
-  MeasureOptions run = options.run;
-  run.fp32_answers = true;
-  const ExitTrace trace = measure(run, quiet()).trace;
-  const TraceInfo& info = trace.info;
-  const std::filesystem::path path = model.scratch.path() / "shadows.jsonl";
-  {
-    ShadowLogHead head;
-    static_cast<TraceInfo&>(head) = info;
-    head.precision_map = "";
-    head.outputs = trace.width;
-    ShadowLogWriter log(path, head);
-    for (size_t row = 0; row < trace.rows; ++row) {
-      ShadowLogRow line{.row_hash = hash_text(trace.row_hash[row]), .tokens = trace.lengths[row]};
-      for (int exit = 0; exit < trace.exits; ++exit)
-        line.logits.insert(line.logits.end(), trace.at(row, exit).begin(), trace.at(row, exit).end());
-      line.reference.assign(trace.full_depth(row).begin(), trace.full_depth(row).end());
-      for (size_t times = 0; times < 1 + row % 2; ++times) EXPECT_TRUE(log.write(line));
-    }
-  }
-  CalibrateOptions again{.run = {.model = model.folder.string(), .from_server = path.string()}};
-  again.plan.max_drops = {0.2};
+  const ServedModel model;
+  std::vector<size_t> order;
+  for (const size_t row : model.in_order()) order.insert(order.end(), 1 + row % 2, row);
+  CalibrateOptions again = model.from_server(order);
   const Certificate kept = *calibrate_model(again, quiet()).calibration.entry.certificate;
   EXPECT_EQ(kept.unit, CertifiedUnit::requests);
   EXPECT_GT(kept.rows, kept.distinct) << "repeats count";
   EXPECT_EQ(kept.reference, LossReference::fp32);
   again.plan.unit = CertifiedUnit::texts;
   EXPECT_EQ(calibrate_model(again, quiet()).calibration.entry.certificate->unit, CertifiedUnit::texts);
+}
+
+TEST(CalibrateModel, TakesTheLastTextsOfAServerLog) {
+  const ServedModel model;
+  CalibrateOptions options = model.from_server(model.in_order());
+  const auto rows = [&] {
+    const CalibrationData data = calibrate_model(options, quiet()).data;
+    return data.fit.rows + data.certify.rows + data.report.rows;
+  };
+  EXPECT_EQ(rows(), 600U);
+  options.run.since = "2026-03-01";
+  EXPECT_EQ(rows(), 600U);
+  options.run.since = "2026-03-01T06:40:00Z";
+  EXPECT_EQ(rows(), 200U);
+  options.run.since = "2026-03-02";
+  EXPECT_THAT(error_of([&] { (void)rows(); }).what(), HasSubstr("the last is of 2026-03-01T09:59:00Z"));
+  options.run.since = {};
+  options.run.last = 200;
+  EXPECT_EQ(rows(), 200U);
+  options.run.last = 1000;
+  EXPECT_EQ(rows(), 600U);
+}
+
+// After an alarm, a log with the good past would certify it once more.
+TEST(CalibrateModel, RefusesAServerLogOfTrafficThatChanged) {
+  const ServedModel model;
+  CalibrateOptions options = model.from_server(model.in_order(), 550);  // 33 of 600 lose more
+  const Error error = error_of([&] { (void)calibrate_model(options, quiet()); });
+  EXPECT_EQ(error.code(), Code::failure);
+  EXPECT_THAT(error.what(), HasSubstr("the traffic has changed: of the last "));
+  EXPECT_THAT(error.hint(), HasSubstr("--last "));
+  options.run.last = 550;  // with the change, too
+  EXPECT_EQ(error_of([&] { (void)calibrate_model(options, quiet()); }).code(), Code::failure);
+  const CalibrateOptions steady = model.from_server(model.in_order());
+  EXPECT_EQ(calibrate_model(steady, quiet()).calibration.entry.certificate->tries, 2)
+      << "none was spent by what was refused";
 }
 
 // A model of several labels. Two thirds of the rows have its first label, those with the higher logits; none has its

@@ -114,6 +114,24 @@ TEST(RiskAlarm, DetectsChangeAfterManyRowsWithoutLoss) {
   EXPECT_LE(delays[delays.size() / 2], 3000);
 }
 
+TEST(RiskAlarm, RestoredOneGoesOnAsIfItNeverEnded) {
+  RiskAlarm whole(kMaxDrop, kAlpha);
+  std::optional<RiskAlarm> part(std::in_place, kMaxDrop, kAlpha);
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20'000; ++i) {
+    if (i % 500 == 0) {
+      const RiskAlarm::Memory memory = part->memory();
+      part.emplace(kMaxDrop, kAlpha).restore(memory);
+    }
+    const double loss = draw(random, 2 * kMaxDrop);
+    whole.record(loss);
+    part->record(loss);
+    ASSERT_EQ(part->evidence(), whole.evidence());
+    ASSERT_EQ(part->raised(), whole.raised());
+  }
+  EXPECT_TRUE(whole.raised());
+}
+
 TEST(RiskAlarm, DetectsFractionalLosses) {
   RiskAlarm alarm(0.01, kAlpha);
   int delay = 0;

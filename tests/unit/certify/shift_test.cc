@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/certify/shift.h"
 
+#include <cmath>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -9,6 +10,49 @@
 
 namespace exeunt {
 namespace {
+
+// Losses in order of time: `before` rows of which so many are lost, evenly, then `after` rows.
+std::vector<bool> losses(size_t before, double share, size_t after, double late) {
+  std::vector<bool> out;
+  for (size_t row = 0; row < before + after; ++row) {
+    const double each = row < before ? share : late;
+    const auto place = static_cast<double>(row < before ? row : row - before);
+    out.push_back(std::floor((place + 1) * each) > std::floor(place * each));
+  }
+  return out;
+}
+
+TEST(LateLoss, IsFoundWhereTheLastRowsLoseMore) {
+  const LateLoss few = *late_loss(losses(20'000, 0.015, 200, 0.15));  // 1.6 % of all
+  EXPECT_GE(few.rows, 100U);
+  EXPECT_LE(few.rows, 700U);
+  EXPECT_GT(few.after, 4 * few.before);
+  const LateLoss half = *late_loss(losses(1000, 0.01, 1000, 0.05));
+  EXPECT_EQ(half.rows, 1000U);
+  EXPECT_NEAR(half.before, 0.01, 1e-12);
+  EXPECT_NEAR(half.after, 0.05, 1e-12);
+}
+
+TEST(LateLoss, IsNotFoundInSteadyOrBetterOrFewRows) {
+  EXPECT_FALSE(late_loss(losses(10'000, 0.02, 0, 0)));
+  EXPECT_FALSE(late_loss(losses(5'000, 0.05, 5'000, 0.01)));
+  EXPECT_FALSE(late_loss(losses(20, 0, 10, 1)));
+  EXPECT_FALSE(late_loss({}));
+}
+
+// By chance it is found in at most 1 % of steady logs.
+TEST(LateLoss, IsRarelyFoundByChance) {
+  constexpr int kLogs = 1000;
+  int found = 0;
+  std::mt19937_64 random(7);
+  for (int log = 0; log < kLogs; ++log) {
+    std::vector<bool> lost;
+    for (int row = 0; row < 1000; ++row) lost.push_back(random() % 100 < 5);
+    found += late_loss(lost) ? 1 : 0;
+  }
+  EXPECT_LE(found, kLogs / 100 + 3 * std::sqrt(kLogs / 100.0));
+  EXPECT_GT(found, 0) << "its level is used";
+}
 
 // Tables of the chi-square distribution.
 TEST(Shift, ChiSquareTailMatchesTables) {

@@ -31,7 +31,11 @@ ShadowLogHead head_example() {
 }
 
 ShadowLogRow row_example(uint64_t hash) {
-  return {.row_hash = hash_text(hash), .tokens = 7, .logits = {0.1F, -2, 3e-8F, 1.0F / 3}, .reference = {1, -1.5F}};
+  return {.time = "2026-03-01T12:34:56Z",
+          .row_hash = hash_text(hash),
+          .tokens = 7,
+          .logits = {0.1F, -2, 3e-8F, 1.0F / 3},
+          .reference = {1, -1.5F}};
 }
 
 std::string log_text(const std::filesystem::path& path) {
@@ -50,6 +54,7 @@ TEST(ShadowLog, IsReadAsTheTraceThatWasWritten) {
     EXPECT_TRUE(log.write(row_example(0xfedcba9876543210)));
     ShadowLogRow second = row_example(5);
     second.dropped = 3;
+    second.time = "2026-03-02T00:00:00Z";
     EXPECT_TRUE(log.write(second));
   }
   const ShadowLog log = read_shadow_log(path);
@@ -67,7 +72,8 @@ TEST(ShadowLog, IsReadAsTheTraceThatWasWritten) {
   EXPECT_EQ(trace.info.precision_map, std::string(64, 'c'));
   EXPECT_EQ(trace.info.layers, (std::vector<int>{1, 3}));
   EXPECT_EQ(trace.info.max_length, 48);
-  EXPECT_EQ(log.dropped, 3U);
+  EXPECT_EQ(log.dropped, (std::vector<uint64_t>{0, 3}));
+  EXPECT_EQ(log.times, (std::vector<std::string>{"2026-03-01T12:34:56Z", "2026-03-02T00:00:00Z"}));
 }
 
 TEST(ShadowLog, HoldsScoresRampAndMeaningOfTheOutputs) {
@@ -195,13 +201,15 @@ TEST(ShadowLog, RejectsEarlierVersion) {
   const Scratch scratch;
   const auto path = scratch.path() / "log";
   { ShadowLogWriter log(path, head_example()); }
-  std::string text = log_text(path);
-  text.replace(text.find("shadows/2"), 9, "shadows/1");
-  write_text(path, text);
-  const Error error = error_of([&] { (void)read_shadow_log(path); });
-  EXPECT_EQ(error.code(), Code::bad_file);
-  EXPECT_THAT(error.what(), HasSubstr("without the queries of /rerank"));
-  EXPECT_EQ(error_of([&] { ShadowLogWriter(path, head_example()); }).code(), Code::usage);
+  for (const char* earlier : {"shadows/1", "shadows/2"}) {
+    std::string text = log_text(path);
+    text.replace(text.find("shadows/"), 9, earlier);
+    write_text(path, text);
+    const Error error = error_of([&] { (void)read_shadow_log(path); });
+    EXPECT_EQ(error.code(), Code::bad_file);
+    EXPECT_THAT(error.what(), HasSubstr("without the times of its texts"));
+    EXPECT_EQ(error_of([&] { ShadowLogWriter(path, head_example()); }).code(), Code::usage);
+  }
 }
 
 TEST(ShadowLog, NamesTheLineThatIsWrong) {
@@ -214,14 +222,28 @@ TEST(ShadowLog, NamesTheLineThatIsWrong) {
     return std::string(error_of([&] { (void)read_shadow_log(path); }).what());
   };
   EXPECT_THAT(why("{"), HasSubstr("log:2"));
-  EXPECT_THAT(why(R"({"row_hash":"12","tokens":1,"logits":[1,2,3,4],"reference":[1,2]})"), HasSubstr("16 hex digits"));
-  EXPECT_THAT(why(R"({"row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3],"reference":[1,2]})"),
-              HasSubstr("log:2: logits: got 3 numbers, want 4"));
-  EXPECT_THAT(why(R"({"row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3,4]})"), HasSubstr("reference"));
-  EXPECT_THAT(why(R"({"row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3,4],"reference":[1,2],"text":"x"})"),
-              HasSubstr("unknown field 'text'"));
+  EXPECT_THAT(why(R"({"time":"2026-03-01T12:34:56Z","row_hash":"12","tokens":1,"logits":[1,2,3,4],"reference":[1,2]})"),
+              HasSubstr("16 hex digits"));
+  EXPECT_THAT(
+      why(R"({"time":"2026-03-01T12:34:56Z","row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3],"reference":[1,2]})"),
+      HasSubstr("log:2: logits: got 3 numbers, want 4"));
+  EXPECT_THAT(why(R"({"time":"2026-03-01T12:34:56Z","row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3,4]})"),
+              HasSubstr("reference"));
+  EXPECT_THAT(
+      why(R"({"time":"2026-03-01T12:34:56Z","row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3,4],"reference":[1,2],"text":"x"})"),
+      HasSubstr("unknown field 'text'"));
+  EXPECT_THAT(
+      why(R"({"time":"2026-03-01","row_hash":"00000000000000ff","tokens":1,"logits":[1,2,3,4],"reference":[1,2]})"),
+      HasSubstr("want one like 2026-03-01T12:34:56Z"));
   write_text(path, "");
   EXPECT_EQ(error_of([&] { (void)read_shadow_log(path); }).code(), Code::bad_file);
+}
+
+TEST(ShadowLog, KnowsTimesAndDates) {
+  for (const char* good : {"2026-03-01", "2026-03-01T12:34:56Z"}) EXPECT_TRUE(is_time(good)) << good;
+  for (const char* bad : {"", "2026", "2026-3-01", "2026-03-01 12:34:56", "2026-03-01T12:34:56", "2026-03-01T12:34:56+",
+                          "today-1234", "2026-03-01T12:34:56Zz"})
+    EXPECT_FALSE(is_time(bad)) << bad;
 }
 
 // The lists of fields that reader and writer follow are the tables of the page.

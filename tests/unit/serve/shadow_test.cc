@@ -19,16 +19,25 @@ struct ShadowSetup {
   double range = 0;  // of a regression; 0: labels
   bool multi_label = false;
   std::optional<RiskLoss> loss = {};
+  std::filesystem::path watch_file = {};
+  std::string created = {};  // of the certificate
 };
+
+PolicySettings certified_at(const ShadowSetup& options) {
+  PolicySettings settings = certified(options.max_drop);
+  settings.entry->certificate->created = options.created;
+  return settings;
+}
 
 class TestShadow : public FakeContext {
  public:
-  explicit TestShadow(const ShadowSetup& options = {}) : policies_(certified(options.max_drop), bind_policy) {
+  explicit TestShadow(const ShadowSetup& options = {}) : policies_(certified_at(options), bind_policy) {
     if (options.range > 0) context_.model.problem = Problem::regression;
     if (options.multi_label) context_.model.problem = Problem::multi_label;
     ShadowOptions shadow{.share = options.share,
                          .tighten_on_alarm = options.tighten,
                          .seed = options.seed,
+                         .watch_file = options.watch_file,
                          .reference = reference_.reference()};
     shadow.reference.logs = options.logs;
     shadow.reference.range = options.range;
@@ -167,6 +176,54 @@ TEST(Shadow, AlarmIsLoggedOnceAndTightensIfConfigured) {
       ASSERT_TRUE(test.until_watched(13));
     }
     EXPECT_EQ(test.log(), said);
+  }
+}
+
+TEST(Shadow, GoesOnFromWhatEarlierServersSaw) {
+  const Scratch scratch;
+  const std::filesystem::path file = scratch.path() / "log.watch";
+  RiskAlarm all(0.01, PromiseWatch::kFalseAlarm);
+  for (int server = 0; server < 3; ++server) {
+    TestShadow test({.tighten = true, .watch_file = file});
+    EXPECT_FALSE(test.point().alarm());
+    test.sample({"dx", "ab"});
+    ASSERT_TRUE(test.until_watched(2));
+    test.shadow().end();
+    for (const double loss : {1, 0}) all.record(loss);
+    EXPECT_EQ(read_watch_file(file).at(0).losses, all.memory().losses);
+    EXPECT_THAT(read_watch_file(file).at(0).wealth, testing::ElementsAreArray(all.memory().wealth));
+  }
+  {
+    TestShadow test({.tighten = true, .watch_file = file});
+    test.sample(std::vector<std::string>(12, "dx"));
+    ASSERT_TRUE(test.until_watched(12));
+    EXPECT_TRUE(test.point().alarm());
+    test.shadow().end();
+  }
+  TestShadow after({.tighten = true, .watch_file = file});
+  EXPECT_TRUE(after.point().alarm()) << "before any text";
+  EXPECT_EQ(str(after.policies().current()->spec), "full");
+  EXPECT_THAT(after.log(), testing::HasSubstr("found by an earlier server"));
+  TestShadow renewed({.tighten = true, .watch_file = file, .created = "2026-03-01T12:34:56Z"});
+  EXPECT_FALSE(renewed.point().alarm()) << "another certificate";
+}
+
+TEST(Shadow, BeginsAnewWhereItsFileIsDamaged) {
+  const Scratch scratch;
+  EXPECT_THAT(read_watch_file(scratch.path() / "none"), testing::IsEmpty());
+  for (
+      const char* damaged :
+      {"", "{", R"({"format":"exeunt.watch/2","points":[]})",
+       R"({"format":"exeunt.watch/1","points":[{"policy":"full","max_drop":0.01,"created":"","losses":1,"wealth":[1],"alarm":false}]})",
+       R"({"format":"exeunt.watch/1","points":[{"policy":"full","max_drop":0.01,"created":"","losses":1,"wealth":[-1,0,0,0,0],"alarm":false}]})"}) {
+    const auto file = scratch.write("log.watch", damaged);
+    EXPECT_EQ(error_of([&] { (void)read_watch_file(file); }).code(), Code::bad_file) << damaged;
+    TestShadow test({.watch_file = file});
+    EXPECT_THAT(test.log(), testing::HasSubstr("its watch begins anew")) << damaged;
+    test.sample({"ab"});
+    ASSERT_TRUE(test.until_watched(1));
+    test.shadow().end();
+    EXPECT_EQ(read_watch_file(file).at(0).losses, 1);
   }
 }
 

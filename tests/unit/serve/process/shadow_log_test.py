@@ -119,7 +119,7 @@ def main():
         with open(log, encoding='utf-8') as file:
             lines = [json.loads(line) for line in file]
         expect(len(lines) == 1 + len(TEXTS) + 24, f'lines in the log: {len(lines)}')
-        expect(lines[0]['format'] == 'exeunt.shadows/2' and lines[0]['precision'] == 'int8', f'head: {lines[0]}')
+        expect(lines[0]['format'] == 'exeunt.shadows/3' and lines[0]['precision'] == 'int8', f'head: {lines[0]}')
         expect(all(len(line['reference']) == lines[0]['outputs'] for line in lines[1:]), 'logits of the reference')
         expect(any(line['reference'] != line['logits'][-lines[0]['outputs']:] for line in lines[1:]),
                'the reference is fp32, not int8')
@@ -144,6 +144,9 @@ def main():
         feed(server, TEXTS[:24])
         expect(wait_until(lambda: compared(server) == 24), 'the next server compares')
         expect(server.end() == 0, 'the next server ends')
+        with open(log + '.watch', encoding='utf-8') as file:
+            watched = json.load(file)
+        expect(watched['points'][0]['losses'] == 24, f'what the alarm has seen is kept: {watched}')
         with open(log, encoding='utf-8') as file:
             rows = [json.loads(line) for line in file]  # the line that was cut off is gone
         expect(len(rows) == len(lines) + 24, f'the next server continues the log: {len(rows)}')
