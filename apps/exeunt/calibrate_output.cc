@@ -185,8 +185,8 @@ void print_promise(const Calibrated& done) {
                          : fmt::format(" of {} texts", certificate.distinct));
   const FrequentTexts& frequent = done.calibration.outcomes.front().frequent;
   if (frequent.texts > 0) {
-    fmt::print("the {} most frequent texts are {:.1f} % of the requests: {} of them ({:.2f} %) lose\n",
-               frequent.texts, 100 * frequent.share, frequent.lost, 100 * frequent.lost_share);
+    fmt::print("the {} most frequent texts are {:.1f} % of the requests: {} of them ({:.2f} %) lose\n", frequent.texts,
+               100 * frequent.share, frequent.lost, 100 * frequent.lost_share);
   }
   if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
   const ExitTrace& report = done.data.report;

@@ -106,6 +106,10 @@ void add_confidence_flag(CLI::App& verb, double& confidence, const std::string& 
 void add_budget_flags(CLI::App& verb, BudgetFlags& flags, const std::string& max_drop_help) {
   verb.add_option("--max-drop", flags.budgets, max_drop_help)->allow_extra_args(false)->capture_default_str();
   add_confidence_flag(verb, flags.confidence, "Confidence of the certificate, over the draw of the data");
+  verb.add_option("--tries", flags.tries, "Earlier uses of these texts to certify that were on other machines")
+      ->check(number_in(0, 1000))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--range", flags.range, "Least and greatest value of a regression, as in 0,5")
       ->default_str("the model's, else that of its answers");
 }
@@ -117,6 +121,7 @@ void BudgetFlags::put_into(CalibrationPlan& plan) const {
   }
   std::sort(plan.max_drops.begin(), plan.max_drops.end());
   plan.delta = delta_of(confidence);
+  plan.tries_elsewhere = tries;
 }
 
 void add_setting_flags(CLI::App& verb, SettingFlags& flags, const std::string& name) {

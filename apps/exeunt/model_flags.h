@@ -35,11 +35,12 @@ void add_profile_flag(CLI::App& verb, MeasureOptions& options);
 void add_score_flags(const CommandLine& line, CLI::App& verb, MeasureOptions& options);  // --profile and more
 void add_engine_flags(CLI::App& verb, EngineOptions& options);  // --precision, --device and --threads
 
-// What a certificate is for: --max-drop, --confidence and --range.
+// What a certificate is for: --max-drop, --confidence and --range; and --tries elsewhere.
 struct BudgetFlags {
   std::vector<std::string> budgets;
   double confidence = 0.95;
   std::string range = {};  // "LOW,HIGH" of a regression
+  int tries = 0;
 
   void put_into(CalibrationPlan& plan) const;  // rising budgets and the confidence. Throws Error (usage)
 };

@@ -328,7 +328,8 @@ class AttachFlow {
                                    fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
     const TriedIn in{.precision = std::string(job_.precision ? name_of(*job_.precision) : ""),
                      .named = job_.precision.has_value(),
-                     .family = family_};
+                     .family = family_,
+                     .elsewhere = job_.plan.tries_elsewhere};
     const double max_drop = job_.plan.max_drops.front();
     const RiskLoss loss = default_loss(finished_.exits().problem);
     std::vector<size_t> order(known);
@@ -342,23 +343,24 @@ class AttachFlow {
       weights.most = std::max(weights.most, weights.of.back());
     }
     reorder(drawn_, order);
-    const bool clustered = weights.most > 1;
-    const RiskMethod method = info_of(loss).counts && !clustered ? RiskMethod::ltt_binomial : RiskMethod::wsr;
+    const RiskMethod method = info_of(loss).counts && weights.most == 1 ? RiskMethod::ltt_binomial : RiskMethod::wsr;
     const double delta = job_.plan.delta / static_cast<double>(job_.plan.max_drops.size());
     for (int tries = 0, next = 1; next > tries;) {
       tries = next;
       const auto needed =
           static_cast<size_t>(rows_without_loss({loss, method, max_drop, share_of_try(tries) * delta}, weights));
       const AttachParts parts = split_texts(known + weights.of.size(), known, needed, max_drop, 1 - job_.plan.delta,
-                                            tries, clustered ? unit_of(job_.plan.cluster_by) : "texts");
+                                            tries, weights.most > 1 ? unit_of(job_.plan.cluster_by) : "texts");
       const size_t learn = parts.learn - known, fit = learn + parts.fit, certify = fit + parts.certify;
       result_.parts = {.learn = ends[learn],
                        .fit = ends[fit] - ends[learn],
                        .certify = ends[certify] - ends[fit],
                        .report = ends.back() - ends[certify]};
       std::vector<uint64_t> hashes;
-      for (const Encoding& text : held_out().subspan(result_.parts.fit, result_.parts.certify))
-        hashes.push_back(row_hash_of(text.ids));
+      for (size_t row = ends[fit]; row < ends[certify]; ++row) {
+        hashes.push_back(row_hash_of(drawn_.tokens[row].ids));
+        hashes.push_back(text_hash_of(drawn_.texts[row].text, drawn_.texts[row].pair.value_or("")));
+      }
       next = next_try(test_, hashes, in);
     }
   }

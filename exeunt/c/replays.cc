@@ -27,8 +27,6 @@ using exeunt::OrderedJson;
 using exeunt::PolicySpec;
 using exeunt::Problem;
 
-constexpr const char* kExternal = "external";  // what runs, and how, is not ours
-
 ExitTrace trace_of(const exeunt_logits* given) {
   require(given != nullptr, "logits: got a null pointer");
   const exeunt_logits from = read_struct(given, EXEUNT_LOGITS_INIT);
@@ -65,7 +63,7 @@ ExitTrace trace_of(const exeunt_logits* given) {
   trace.info.layers.resize(exits);
   std::iota(trace.info.layers.begin(), trace.info.layers.end(), 1);
   if (from.layers != nullptr) trace.info.layers.assign(from.layers, from.layers + exits);
-  trace.info.precision = trace.info.engine = kExternal;
+  trace.info.precision = trace.info.engine = exeunt::kExternalPrecision;
   trace.info.weights = trace.info.data = exeunt::sha256_hex(std::as_bytes(std::span(trace.logits)));
   check_trace(trace, "logits");
   return trace;
@@ -172,7 +170,6 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
     ExitTrace trace = trace_of(logits);
     hash_rows_by_logits(trace);
     exeunt::CalibrationPlan wanted = plan_of(given);
-    wanted.unit = exeunt::CertifiedUnit::texts;  // rows of an array are not known to be requests as they came
     const exeunt::CalibrationData data = exeunt::split_for_calibration(
         trace, given.seed,
         exeunt::shares_for(trace, wanted, given.no_report != 0 ? std::optional(given.no_report < 0) : std::nullopt));
@@ -184,7 +181,8 @@ exeunt_status exeunt_calibrate(const exeunt_logits* logits, const exeunt_plan* p
       done.entry.certificate->tool = fmt::format("libexeunt {}", exeunt::version());
       done.entry.certificate->created = exeunt::now_rfc3339();
     }
-    exeunt::PolicyFile file{.weights = trace.info.weights, .default_precision = kExternal};
+    exeunt::PolicyFile file{.weights = trace.info.weights,
+                            .default_precision = std::string(exeunt::kExternalPrecision)};
     file.put(done.entry);
     OrderedJson out;
     out["format"] = "exeunt.calibration/1";

@@ -48,8 +48,12 @@ struct Settled {
   double most = 1;         // of them
   bool by_exit = false;    // every exit keeps kExitShare times the budget
 
+  // In expectation there is no delta to share: each try gets its share of the budget, and the sum is no larger.
+  [[nodiscard]] double share_of_budget() const {
+    return method == RiskMethod::crc && plan.tries > 0 ? share_of_try(plan.tries) : 1;
+  }
   [[nodiscard]] RiskTest test(double max_drop) const {
-    return {loss, method, max_drop, delta * budget_share(plan, max_drop)};
+    return {loss, method, max_drop * share_of_budget(), delta * budget_share(plan, max_drop)};
   }
   [[nodiscard]] LossMeter meter(const ExitTrace& part) const { return {part, loss, range}; }
   // What the test of a part needs besides the losses of its rows.
@@ -142,17 +146,18 @@ void refuse_too_few(const Settled& settled, const Sample& certify) {
     if (static_cast<int64_t>(rows) >= needed) return;
     const double total = static_cast<double>(data.fit.rows + data.certify.rows + data.report.rows);
     const double all = std::ceil(static_cast<double>(needed) * total / static_cast<double>(std::max<size_t>(rows, 1)));
-    const std::string certainty =
-        settled.method == RiskMethod::crc
-            ? "in expectation"
-            : fmt::format("at {:.4g} %{}", 100 * (1 - plan.delta),
-                          plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
-    const std::string best = rows > 0 ? fmt::format(", or allow more: {} {} certify {:.3g} % at best", rows, what,
-                                                    100 * least_max_drop(test, static_cast<int64_t>(rows), weights))
-                                      : "";
+    const double share = settled.share_of_budget();
+    const std::string certainty = fmt::format(
+        "{}{}",
+        settled.method == RiskMethod::crc ? "in expectation" : fmt::format("at {:.4g} %", 100 * (1 - plan.delta)),
+        plan.tries > 1 ? fmt::format(" (try {} on these texts)", plan.tries) : "");
+    const std::string best = rows > 0
+                                 ? fmt::format(", or allow more: {} {} certify {:.3g} % at best", rows, what,
+                                               100 * least_max_drop(test, static_cast<int64_t>(rows), weights) / share)
+                                 : "";
     throw Error(Code::failure,
                 fmt::format("not enough data: certifying {:.4g} % {} takes {} {} without a loss, and {} has {}",
-                            100 * test.max_drop, certainty, needed, what, where, rows),
+                            100 * test.max_drop / share, certainty, needed, what, where, rows),
                 fmt::format("provide {} examples in total, add texts without labels (--unlabelled FILE){}", all, best));
   };
   const RiskTest test = settled.test(plan.max_drops.front());
@@ -288,7 +293,8 @@ double mean_of(const std::vector<double>& losses) {
 }
 
 // Those of the rows that come ten times or more, and are so many of all.
-FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses, const std::vector<size_t>& rows) {
+FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses,
+                             const std::vector<size_t>& rows) {
   constexpr double kShare = 0.001;
   FrequentTexts out;
   if (part.row_hash.empty()) return out;
@@ -368,20 +374,21 @@ SequenceResult test_settings(const RiskTest& test, const std::vector<Candidate>&
   return certify_sequence(test, candidates.size(), losses, sample);
 }
 
-DropOutcome certify_drop(const RiskTest& test, const std::vector<Candidate>& candidates, Parts& parts,
-                         bool or_full_depth) {
+DropOutcome certify_drop(double max_drop, const std::vector<Candidate>& candidates, Parts& parts, bool or_full_depth) {
+  const RiskTest test = parts.settled.test(max_drop);
   SequenceResult verdict = test_settings(test, candidates, parts);
   if (!verdict.setting && or_full_depth) verdict = {.setting = 0, .p_value = 0};
   if (!verdict.setting) {
-    const double full = mean_of(picked(parts.certify.measure(candidates.front().policy).losses, parts.certify.counted()));
+    const double full =
+        mean_of(picked(parts.certify.measure(candidates.front().policy).losses, parts.certify.counted()));
     throw Error(
         Code::failure,
         fmt::format("nothing stays within {:.4g} %: {} differs from the reference by {:.2f} % even at full depth",
-                    100 * test.max_drop, parts.data.certify.info.precision, 100 * full),
+                    100 * max_drop, parts.data.certify.info.precision, 100 * full),
         "allow more with --max-drop, keep more matrices in a higher precision, or use another precision");
   }
   DropOutcome outcome;
-  outcome.max_drop = test.max_drop;
+  outcome.max_drop = max_drop;
   outcome.policy = candidates[*verdict.setting].policy;
   outcome.p_value = verdict.p_value;
   LossMeter::Measured tested = parts.certify.measure(outcome.policy);
@@ -468,6 +475,7 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
     certificate.cluster_by = plan.cluster_by;
   }
   certificate.tries = plan.tries_known ? plan.tries : 0;
+  certificate.ledger = plan.ledger;
   certificate.group_by = plan.group.by;
   for (const GroupOutcome& group : first.groups)
     certificate.groups.push_back({.name = group.name, .rows = group.rows, .losses = group.losses});
@@ -484,7 +492,8 @@ OrderedJson interval_json(const std::optional<LossInterval>& interval) {
 }  // namespace
 
 CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows) {
-  return plan.unit.value_or(rows.info.split == kHeldOutSplit ? CertifiedUnit::texts : CertifiedUnit::requests);
+  const bool texts = rows.info.split == kHeldOutSplit || rows.info.precision == kExternalPrecision;
+  return plan.unit.value_or(texts ? CertifiedUnit::texts : CertifiedUnit::requests);
 }
 
 SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report) {
@@ -533,7 +542,7 @@ Calibration calibrate(const CalibrationData& data, const CalibrationPlan& plan) 
   out.trials = std::move(choice.trials);
   for (const Candidate& candidate : choice.candidates) out.sequence.push_back(candidate.policy);
   for (const double max_drop : plan.max_drops)
-    out.outcomes.push_back(certify_drop(settled.test(max_drop), choice.candidates, parts, plan.or_full_depth));
+    out.outcomes.push_back(certify_drop(max_drop, choice.candidates, parts, plan.or_full_depth));
 
   const std::vector<int>& layers = data.fit.info.layers;
   const std::vector<float> ones(layers.size(), 1.0F);

@@ -48,6 +48,9 @@ struct CalibrationPlan {
   // Known uses of the certify rows to certify something, this one included, which gets its share of delta; 0 = not
   // counted: all of it.
   int tries = 0;
+  int tries_elsewhere = 0;  // uses of these rows on other machines, as the user states
+  int least_try = 1;        // that this use is, by a certificate on the same rows
+  std::string ledger = {};  // Ledger::digest
   bool tries_known = true;  // false: they cannot be counted; it has the share of the first, and its certificate says 0
 };
 
@@ -101,8 +104,8 @@ struct Calibration {
   std::vector<PolicySpec> sequence;  // its settings in the order they are tested: full depth, then ever more aggressive
 };
 
-// What a plan promises of these rows. They are requests, drawn as they come, but for those that training held out: it
-// drew texts, each with all its rows.
+// What a plan promises of these rows. They are requests, drawn as they come, but for those that training held out (it
+// drew texts, each with all its rows) and for logits of other software, which are of a data set as a rule.
 [[nodiscard]] CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows);
 
 inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certify more layers away

@@ -108,10 +108,12 @@ std::optional<Try> read_try(const fs::path& path) {
     const auto number = number_of<int>(counted->second);
     if (!number) return std::nullopt;
     Try made{.test = test->second, .number = *number, .in = {}, .rows = {}};
-    const auto precision = set.metadata.find("precision"), named = set.metadata.find("named");
-    if (precision != set.metadata.end()) made.in.precision = precision->second;
-    made.in.named = named != set.metadata.end() && named->second == "true";
-    if (const auto family = set.metadata.find("family"); family != set.metadata.end()) made.in.family = family->second;
+    const auto text = [&](const char* name) {
+      const auto found = set.metadata.find(name);
+      return found == set.metadata.end() ? std::string() : found->second;
+    };
+    made.in = {.precision = text("precision"), .named = text("named") == "true", .family = text("family")};
+    made.in.elsewhere = number_of<int>(text("elsewhere")).value_or(0);
     made.rows.resize(static_cast<size_t>(rows->elements()));
     copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
     return made;
@@ -125,10 +127,12 @@ bool share_a_row(const std::vector<int64_t>& sorted, const std::vector<int64_t>&
                      [&](int64_t row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
 }
 
-// Texts are known by their hashes; rows of a trace that has none by their place in their source.
+// Texts are known by the hashes of their tokens and, whatever reads them, of themselves; rows of a trace that has
+// neither by their place in their source.
 std::vector<uint64_t> ids_of(const ExitTrace& part) {
-  if (!part.row_hash.empty()) return part.row_hash;
-  std::vector<uint64_t> ids;
+  std::vector<uint64_t> ids = part.row_hash;
+  ids.insert(ids.end(), part.text_hash.begin(), part.text_hash.end());
+  if (!ids.empty()) return ids;
   for (const int64_t index : part.index) {
     const std::string digest = sha256_hex(fmt::format("{} {}", part.info.data, index));
     ids.push_back(number_of<uint64_t>(std::string_view(digest).substr(0, 16), 16).value());
@@ -152,6 +156,11 @@ std::string digest_of(const ExitTrace& part) {
 // What a test is: the numbers it reads, which weights, engine, precision and split have made, and the plan. Where the
 // plan names what makes these numbers, that, so that it is known before them.
 std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) {
+  if (plan.tries_elsewhere > 0) {
+    CalibrationPlan here = plan;
+    here.tries_elsewhere = 0;
+    return fmt::format("{} elsewhere {}", digest_of(data, here), plan.tries_elsewhere);
+  }
   if (!plan.test.empty()) return fmt::format("{} {} {}", plan.test, data.certify.info.precision, plan.or_full_depth);
   const ExitTrace& fit = data.fit;
   const ValueRange range = range_or_observed(plan.range, fit);
@@ -169,12 +178,15 @@ std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) 
 // test that begins like this counts as the same.
 struct Counted {
   std::optional<int> known = {};  // the test has been counted before
-  int next = 1, others = 0;
+  int next = 1;
+  Ledger ledger = {};
 };
 
 Counted count_earlier(const fs::path& folder, std::string_view test, const std::vector<int64_t>& rows,
                       const TriedIn& in, bool begins = false) {
   Counted out;
+  int elsewhere = in.elsewhere;
+  std::vector<std::string> used;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
     if (entry.path().extension() != kSuffix) continue;
     keep_private(entry.path());
@@ -182,9 +194,16 @@ Counted count_earlier(const fs::path& folder, std::string_view test, const std::
     if (earlier && (begins ? earlier->test.starts_with(test) : earlier->test == test))
       out.known = std::min(earlier->number, out.known.value_or(earlier->number));
     if (earlier && !share_a_row(rows, earlier->rows)) continue;
+    if (earlier && earlier->test == test) continue;
+    used.push_back(earlier ? fmt::format("{} {}", earlier->test, earlier->number) : entry.path().filename().string());
     if (!earlier || share_delta(earlier->in, in)) ++out.next;
-    if (earlier && !in.family.empty() && !earlier->in.family.empty() && earlier->in.family != in.family) ++out.others;
+    if (earlier && share_delta(earlier->in, in)) elsewhere = std::max(elsewhere, earlier->in.elsewhere);
+    if (earlier && !in.family.empty() && !earlier->in.family.empty() && earlier->in.family != in.family)
+      ++out.ledger.other_models;
   }
+  out.next = std::max(out.next + elsewhere, in.least);
+  std::sort(used.begin(), used.end());
+  if (!used.empty()) out.ledger.digest = sha256_hex(fmt::format("{}", fmt::join(used, "\n")));
   return out;
 }
 
@@ -226,7 +245,7 @@ fs::path state_folder() {
 }
 
 int count_try(const fs::path& folder, std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in,
-              int* other_models) {
+              Ledger* ledger, const std::function<void(int)>& require) {
   std::error_code failed;
   fs::create_directories(folder / "tries", failed);
   if (failed) throw Error(Code::resources, fmt::format("{}: cannot be made: {}", folder.string(), failed.message()));
@@ -236,9 +255,10 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
   keep_private(folder / "lock");
   const std::vector<int64_t> rows = salted(row_hashes, salt_in(folder));
   const Counted counted = count_earlier(folder, test, rows, in);
-  if (other_models != nullptr) *other_models = counted.others;
-  if (counted.known) return *counted.known;
-  const int number = counted.next;
+  if (ledger != nullptr) *ledger = counted.ledger;
+  const int number = counted.known.value_or(counted.next);
+  require(number);
+  if (counted.known) return number;
   const fs::path path = folder / "tries" / (sha256_hex(std::as_bytes(std::span(test))) + std::string(kSuffix));
   write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
                     {{"format", "exeunt.try/1"},
@@ -246,32 +266,40 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
                      {"number", fmt::format("{}", number)},
                      {"precision", in.precision},
                      {"named", in.named ? "true" : "false"},
-                     {"family", in.family}});
+                     {"family", in.family},
+                     {"elsewhere", fmt::format("{}", in.elsewhere)}});
   keep_private(path);
   return number;
 }
 
 void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer, bool precision_named) {
-  plan.tries = 1;
   plan.tries_known = false;
-  if (!plan.or_full_depth) require_enough_rows(data, plan);
+  const auto require = [&](int number) {
+    plan.tries = number;
+    if (!plan.or_full_depth) require_enough_rows(data, plan);
+  };
+  require(std::max(1 + plan.tries_elsewhere, plan.least_try));
   const fs::path folder = state_folder();
   if (folder.empty()) {
     observer.warn("tries on these texts cannot be counted: neither XDG_STATE_HOME nor HOME names a folder");
     return;
   }
   try {
-    int other_models = 0;
-    plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify),
-                           {.precision = data.certify.info.precision, .named = precision_named, .family = plan.family},
-                           &other_models);
+    Ledger ledger;
+    const TriedIn in{.precision = data.certify.info.precision,
+                     .named = precision_named,
+                     .family = plan.family,
+                     .elsewhere = plan.tries_elsewhere,
+                     .least = plan.least_try};
+    plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify), in, &ledger, require);
     plan.tries_known = true;
-    if (other_models > 0)
+    plan.ledger = ledger.digest;
+    if (ledger.other_models > 0)
       observer.notice(
           fmt::format("{} certificate{} of other models used some of these texts: each has a promise of its own, which "
                       "is no ground "
                       "to choose between the models",
-                      other_models, other_models == 1 ? "" : "s"));
+                      ledger.other_models, ledger.other_models == 1 ? "" : "s"));
   } catch (const Error& error) {
     if (error.code() != Code::resources) throw;
     observer.warn(fmt::format("tries on these texts cannot be counted: {}", error.what()));

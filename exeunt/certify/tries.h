@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "exeunt/certify/calibrate.h"
@@ -27,6 +29,14 @@ struct TriedIn {
   // Models of other families have promises of their own: who certifies one does not choose it among the others by the
   // same rows. Empty = not known, which may be any.
   std::string family = {};
+  int elsewhere = 0;  // more uses of these rows, which the user states
+  int least = 1;      // what it is at least, by a certificate that was made with these rows elsewhere
+};
+
+// What the folder says beside the number of a try.
+struct Ledger {
+  int other_models = 0;     // tries of other families on these rows
+  std::string digest = {};  // SHA-256 over the earlier tries that used some of them; empty: there were none
 };
 
 // Rows that no text is known of: equal logits at every exit are an equal text.
@@ -37,17 +47,18 @@ void hash_rows_by_logits(ExitTrace& trace);
 
 // Which try this is on rows with these hashes, from 1: one more than the earlier tries that used any of them. It is
 // written down before this returns. The same `test` (a digest of model, plan and split) is the same try, however often
-// it is repeated. `other_models` gets the number of tries of other families on these rows. Folder and files are the
+// it is repeated. `require` may refuse the number, by throwing, before it is written down. Folder and files are the
 // user's alone. Throws Error (resources) where the folder cannot be written.
-[[nodiscard]] int count_try(const std::filesystem::path& folder, std::string_view test,
-                            std::span<const uint64_t> row_hashes, const TriedIn& in = {}, int* other_models = nullptr);
+[[nodiscard]] int count_try(
+    const std::filesystem::path& folder, std::string_view test, std::span<const uint64_t> row_hashes,
+    const TriedIn& in = {}, Ledger* ledger = nullptr, const std::function<void(int)>& require = [](int) {});
 
 // Which try a test would be whose digest begins with `test`. Nothing is written down; 1 where tries cannot be counted.
 [[nodiscard]] int next_try(std::string_view test, std::span<const uint64_t> row_hashes, const TriedIn& in);
 
 // Counts the test of a plan on these parts in the user's state folder, in plan.tries. Where tries cannot be counted, a
-// warning says why; then it has the share of the first, and plan.tries_known is false. Rows that are too few for any
-// test are refused (Error, failure) and not counted.
+// warning says why; then it has the share of the first, and plan.tries_known is false. Rows that are too few for this
+// try are refused (Error, failure) and not counted.
 void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer,
                bool precision_named = false);
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <span>
 
+#include <fmt/format.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/parallel.h"
@@ -43,10 +45,11 @@ TraceInfo describe(const Checkpoint& model, const Dataset& data, const TraceOpti
   return info;
 }
 
-// Rows that belong to nothing are alone, or with their equals.
-uint64_t cluster_number(const Example& example, uint64_t row_hash) {
-  const std::string_view name = cluster_of(example);
-  return name.empty() ? row_hash : hash_of(std::as_bytes(std::span(name)));
+// Rows that belong to nothing are alone, also beside those of other data.
+uint64_t cluster_number(const Dataset& data, size_t row) {
+  const std::string_view name = cluster_of(data.examples[row]);
+  const std::string alone = name.empty() ? fmt::format("{} {}", data.sha256, row) : "";
+  return hash_of(std::as_bytes(name.empty() ? std::span(alone) : std::span(name)));
 }
 
 void append(std::vector<float>& all, const std::vector<float>& part) {
@@ -129,7 +132,8 @@ ExitTrace make_trace(const Checkpoint& model, const Tokenizer& tokenizer, Datase
       const Encoding& text = texts[i];
       trace.lengths.push_back(static_cast<int32_t>(text.ids.size()));
       trace.row_hash.push_back(row_hash_of(text.ids));
-      trace.cluster.push_back(cluster_number(examples[i], trace.row_hash.back()));
+      trace.text_hash.push_back(text_hash_of(examples[i].text, examples[i].pair.value_or("")));
+      trace.cluster.push_back(cluster_number(data, begin + i));
       truncated += text.truncated ? 1 : 0;
     }
   }

@@ -86,6 +86,7 @@ struct Certificate {
   int64_t clusters = 0;         // draws of the certify part, where rows are drawn together; 0 = every row is one
   std::string cluster_by = {};  // the column that names them; empty: the first text of pairs
   int tries = 0;                // known uses of these rows to certify, this one included
+  std::string ledger = {};      // sha256 over the earlier ones, as the user\'s state folder has them
   std::string group_by = {};    // GroupPlan::by; empty = no groups, or not known
   std::vector<CertifiedGroup> groups = {};  // each keeps the promise on its own
   std::vector<CertifiedGroup> exits = {};   // what texts lost where they left, by layer

@@ -41,7 +41,8 @@ const std::array<LossInfo, 5> kLosses{{
      .of = [](const LossOf&, const AnswerPair& pair) { return 1.0 * pair.reference_right - 1.0 * pair.given_right; }},
     {.name = "abs_diff",
      .help = "differences of values",
-     .promise = "{answers} differ from {model} by at most {share:g} % of the range on average",
+     .promise =
+         "{answers} differ from {model} by at most {share:g} % of the range on average (at most the range counts)",
      .figure = "mean difference",
      .labels = false,
      .numbers = true,

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kPolicyFormat = "exeunt.policy/3";
 constexpr double kMostRows = double{1ULL << 40};
-constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", "external"};
+constexpr std::string_view kPrecisions[] = {"fp32", "bf16", "int8", kExternalPrecision};
 
 // Fields that every file has: of any value, numbers in a range, and above 0, below `high`.
 constexpr Field required(std::string_view name, std::string_view help) {
@@ -141,6 +141,7 @@ void Certificate::fields(Self& self, Visit&& visit) {
         self.clusters);
   visit(optional("cluster_by", "The column that names the clusters; empty = the first text of pairs"), self.cluster_by);
   visit(optional("tries", "Known uses of these rows to certify, this one included; 0 = not known", 0, 1e6), self.tries);
+  visit(optional("ledger", "SHA-256 over the earlier tries on these rows; empty = none, or not known"), self.ledger);
   visit(optional("group_by", "What the groups go by: label, length, exit, or a column of the data; empty = none"),
         self.group_by);
   visit(optional("groups", "Parts of the rows that keep the promise on their own"), self.groups);

@@ -24,10 +24,10 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
   const double share = 100 * certificate.max_drop;
   const bool requests = certificate.unit == CertifiedUnit::requests;
   const RiskLoss& loss = certificate.loss;
-  std::string text = fmt::format(
-      fmt::runtime(info_of(loss).promise), fmt::arg("share", share), fmt::arg("model", model),
-      fmt::arg("answers", requests ? "answers to requests" : "answers to distinct texts"),
-      fmt::arg("texts", requests ? "requests" : "distinct texts"), fmt::arg("what", what_of(loss)));
+  std::string text =
+      fmt::format(fmt::runtime(info_of(loss).promise), fmt::arg("share", share), fmt::arg("model", model),
+                  fmt::arg("answers", requests ? "answers to requests" : "answers to distinct texts"),
+                  fmt::arg("texts", requests ? "requests" : "distinct texts"), fmt::arg("what", what_of(loss)));
   if (loss.max_false) text += fmt::format(", and at most {:g} % of the others are", 100 * *loss.max_false);
   if (certificate.group_by == "exit") text += fmt::format(", at no exit more than {:g} %", kExitShare * share);
   if (certificate.clusters > 0)

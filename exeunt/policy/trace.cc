@@ -61,6 +61,7 @@ void each_tensor(Visit&& visit, Trace& trace, More&... more) {
   visit(TraceTensor{"index", {}}, trace.index, more.index...);
   visit(TraceTensor{"reference", {width}, Presence::known}, trace.reference, more.reference...);
   visit(TraceTensor{"row_hash", {}, Presence::known}, trace.row_hash, more.row_hash...);
+  visit(TraceTensor{"text_hash", {}, Presence::known}, trace.text_hash, more.text_hash...);
   visit(TraceTensor{"cluster", {}, Presence::known}, trace.cluster, more.cluster...);
   visit(TraceTensor{"learned", {}, Presence::known}, trace.learned, more.learned...);
 }
@@ -389,6 +390,18 @@ uint64_t hash_of(std::span<const std::byte> bytes) noexcept {
 
 uint64_t row_hash_of(std::span<const int32_t> ids) noexcept {
   return hash_of(std::as_bytes(ids));  // both architectures are little-endian
+}
+
+uint64_t text_hash_of(std::string_view text, std::string_view pair) {
+  std::string all;
+  for (const std::string_view part : {text, pair}) {
+    for (const char c : lower(trimmed(part))) {
+      const bool blank = is_blank(std::string_view(&c, 1));
+      if (!blank || !all.ends_with(' ')) all += blank ? ' ' : c;
+    }
+    all += '\n';
+  }
+  return hash_of(std::as_bytes(std::span(all)));
 }
 
 std::string rows_sha256(const ExitTrace& trace) {

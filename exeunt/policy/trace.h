@@ -37,20 +37,24 @@ struct TraceInfo : OutputSpec, RunConditions {
   std::vector<int> layers;  // of the exits
 };
 
+// The precision of logits that other software made: what runs, and how, is not ours.
+inline constexpr std::string_view kExternalPrecision = "external";
+
 struct ExitTrace {
   TraceInfo info;
   size_t rows = 0;
   int exits = 0, width = 0;
-  std::vector<float> logits;       // [rows, exits, width] raw, before temperature
-  std::vector<float> lte;          // [rows, exits], or empty: no such head
-  std::vector<float> ramp;         // [rows, width], or empty: the ramp of the last layer
-  std::vector<float> gold;         // [rows] label index or value; multi_label: [rows, width] 1 or 0; NaN = none
-  std::vector<int32_t> lengths;    // [rows] tokens, or empty: not known
-  std::vector<int64_t> index;      // [rows] row in the source
-  std::vector<float> reference;    // [rows, width] fp32 at full depth, or empty: not known
-  std::vector<uint64_t> row_hash;  // [rows] of the token ids, equal for equal texts (row_hash_of); or empty: not known
-  std::vector<uint64_t> cluster;   // [rows] equal for rows that are drawn together (cluster_of); or empty: none are
-  std::vector<uint8_t> learned;    // [rows] 0: no overlap with what the model learned, 1: some, 2: equal; or empty
+  std::vector<float> logits;        // [rows, exits, width] raw, before temperature
+  std::vector<float> lte;           // [rows, exits], or empty: no such head
+  std::vector<float> ramp;          // [rows, width], or empty: the ramp of the last layer
+  std::vector<float> gold;          // [rows] label index or value; multi_label: [rows, width] 1 or 0; NaN = none
+  std::vector<int32_t> lengths;     // [rows] tokens, or empty: not known
+  std::vector<int64_t> index;       // [rows] row in the source
+  std::vector<float> reference;     // [rows, width] fp32 at full depth, or empty: not known
+  std::vector<uint64_t> row_hash;   // [rows] of the token ids, equal for equal texts (row_hash_of); or empty: not known
+  std::vector<uint64_t> text_hash;  // [rows] of the texts themselves (text_hash_of); or empty: not known
+  std::vector<uint64_t> cluster;    // [rows] equal for rows that are drawn together (cluster_of); or empty: none are
+  std::vector<uint8_t> learned;     // [rows] 0: no overlap with what the model learned, 1: some, 2: equal; or empty
 
   [[nodiscard]] std::span<const float> at(size_t row, int exit) const noexcept {
     const auto w = static_cast<size_t>(width);
@@ -94,6 +98,8 @@ void check_trace(const ExitTrace& trace, std::string_view where);
 // Of a text's token ids, at the maximum length the trace was made with: FNV-1a over their bytes.
 [[nodiscard]] uint64_t row_hash_of(std::span<const int32_t> ids) noexcept;
 [[nodiscard]] uint64_t hash_of(std::span<const std::byte> bytes) noexcept;  // the same function, of any bytes
+// Of a text, and of the second of a pair, whatever reads it: white space counts once, case not at all.
+[[nodiscard]] uint64_t text_hash_of(std::string_view text, std::string_view pair = {});
 // sha256 over the sorted row hashes: the same for the same texts in any order. Empty if they are not known.
 [[nodiscard]] std::string rows_sha256(const ExitTrace& trace);
 

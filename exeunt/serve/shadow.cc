@@ -49,8 +49,9 @@ void Shadow::each_test(const Work& work) {
   for (size_t i = 0; i < watches_.size(); ++i) {
     for (const bool others : {false, true}) {
       if (RiskAlarm* test = watches_[i].test(others))
-        work(i, *test, WatchedBets{str(policies_.point(i).spec), *watches_[i].max_drop(),
-                                   policies_.entry()->certificate->created, others});
+        work(i, *test,
+             WatchedBets{str(policies_.point(i).spec), *watches_[i].max_drop(), policies_.entry()->certificate->created,
+                         others});
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the watch of each certified point has seen, as a JSON file beside the shadow log, so that a restart of the server
-// does not forget it.
+// What the watch of each certified point has seen, as a JSON file beside the shadow log, so that a restart of the
+// server does not forget it.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace exeunt::serve {
 
 struct WatchedBets {
-  std::string policy = {};  // of the point,
-  double max_drop = 0;      // its certified loss,
+  std::string policy = {};   // of the point,
+  double max_drop = 0;       // its certified loss,
   std::string created = {};  // and when that was certified: another certificate is watched from its own start
   bool others = false;       // of the texts that a loss about a label is not about
   int64_t losses = 0;

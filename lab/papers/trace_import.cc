@@ -16,8 +16,6 @@
 namespace exeunt {
 namespace {
 
-constexpr std::string_view kExternal = "external";
-
 std::vector<float> read_gold(const std::filesystem::path& path, size_t rows, bool regression) {
   const NpyArray array = read_npy(path);
   const std::string where = path.string();
@@ -74,7 +72,7 @@ ExitTrace import_trace(const TraceImport& source) {
   trace.width = static_cast<int>(shape[2]);
   take_names(trace, source);
   trace.info.weights = trace.info.data = sha256_file(source.logits);
-  trace.info.precision = trace.info.engine = kExternal;
+  trace.info.precision = trace.info.engine = kExternalPrecision;
   trace.info.task = source.task;
   trace.info.split = source.split;
   trace.info.tool = source.tool;

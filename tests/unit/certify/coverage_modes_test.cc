@@ -97,6 +97,31 @@ TEST(CoverageOfModes, AllTriesTogetherStayWithinDelta) {
   EXPECT_GT(cover_with("the best of 5 tries, each at delta", false).violations, 2 * kMadeDelta);
 }
 
+// In expectation there is no delta: later tries get less of the budget, so that the cheapest of them keeps it.
+TEST(CoverageOfModes, TriesInExpectationShareTheBudget) {
+  const auto mean_risk = [&](bool counted) {
+    double sum = 0;
+    for (uint64_t draw = 1; draw <= 300; ++draw) {
+      const ExitTrace rows = kPlain.draw(200, draw);
+      double cost = 2, risk = 0;
+      for (int k = 1; k <= 5; ++k) {
+        CalibrationPlan plan = entropy_plan();
+        plan.method = RiskMethod::crc;
+        plan.tries = counted ? k : 0;
+        plan.or_full_depth = true;
+        const Calibration one = calibrate(split_for_calibration(rows, static_cast<uint64_t>(k)), plan);
+        if (one.outcomes[0].certify_cost >= cost) continue;
+        cost = one.outcomes[0].certify_cost;
+        risk = kPlain.risk(one.outcomes[0].policy);
+      }
+      sum += risk;
+    }
+    return sum / 300;
+  };
+  EXPECT_LE(mean_risk(true), kMadeMaxDrop);
+  EXPECT_GT(mean_risk(false), kMadeMaxDrop);
+}
+
 // Half of the rows are texts asked ten times: as many rows, far fewer independent draws.
 TEST(CoverageOfModes, EqualTextsCountOnce) {
   MadePopulation made;

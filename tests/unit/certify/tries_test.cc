@@ -48,7 +48,10 @@ TEST(Tries, ModelsOfOtherFamiliesHaveDeltasOfTheirOwn) {
   const Scratch scratch;
   const std::vector<uint64_t> rows = {1, 2, 3};
   const auto tried = [&](const char* test, const char* family, int& others) {
-    return count_try(scratch.path(), test, rows, {.family = family}, &others);
+    Ledger ledger;
+    const int number = count_try(scratch.path(), test, rows, {.family = family}, &ledger);
+    others = ledger.other_models;
+    return number;
   };
   int others = -1;
   EXPECT_EQ(tried("a", "first", others), 1);
@@ -93,6 +96,63 @@ TEST(Tries, NamedPrecisionHasSeparateDelta) {
   EXPECT_EQ(tried("another choice", "fp32", false), 2) << "the choice is one promise, whatever it fell on";
   EXPECT_EQ(tried("a third one", "bf16", false), 5) << "two chosen, two named in this precision";
   EXPECT_EQ(count_try(scratch.path(), "of a trace that names none", rows(0, 10)), 7);
+}
+
+// Of another machine nothing is known but what the user says, or a certificate on the same rows.
+TEST(Tries, AddsThoseOnOtherMachines) {
+  const Scratch scratch;
+  EXPECT_EQ(count_try(scratch.path(), "a", rows(0, 10), {.elsewhere = 2}), 3);
+  EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 4) << "and they are remembered";
+  EXPECT_EQ(count_try(scratch.path(), "c", rows(20, 30), {.least = 2}), 2);
+  EXPECT_EQ(count_try(scratch.path(), "d", rows(20, 30), {.least = 2}), 2) << "where it is known here, it counts once";
+}
+
+TEST(Tries, DigestOfTheLedgerNamesEarlierTries) {
+  const Scratch scratch;
+  const auto digest = [&](const char* test) {
+    Ledger ledger;
+    (void)count_try(scratch.path(), test, rows(0, 10), {}, &ledger);
+    return ledger.digest;
+  };
+  EXPECT_EQ(digest("a"), "");
+  const std::string one = digest("b"), two = digest("c");
+  EXPECT_EQ(one.size(), 64U);
+  EXPECT_NE(one, two);
+}
+
+// Other tokens of the same texts, by another max-length or tokenizer, are no other texts.
+TEST(Tries, KnowsTextsWhateverReadsThem) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 500, .exits = 3, .classes = 2});
+  for (size_t row = 0; row < trace.rows; ++row) {
+    trace.row_hash.push_back(row * 0x9e3779b97f4a7c15);
+    trace.text_hash.push_back(text_hash_of(fmt::format("A text,  number {}\n", row)));
+  }
+  CalibrationPlan plan{.max_drops = {0.05}};
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 1);
+  for (size_t row = 0; row < trace.rows; ++row) {
+    trace.row_hash[row] += 7;
+    trace.text_hash[row] = text_hash_of(fmt::format(" a text, number {}", row));
+    trace.logits[row] += 1;
+  }
+  count_try(split_for_calibration(trace, 1), plan, {});
+  EXPECT_EQ(plan.tries, 2);
+  EXPECT_NE(text_hash_of("a", "b"), text_hash_of("a b"));
+}
+
+// A try whose share of delta the rows cannot pay for is none.
+TEST(Tries, DoesNotCountARefusedSecondTry) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  const ExitTrace trace = random_trace({.rows = 120, .exits = 3, .classes = 2});
+  CalibrationPlan plan{.max_drops = {0.05}};
+  count_try(split_for_calibration(trace, 1), plan, {});
+  for (const uint64_t seed : {2, 3}) {
+    const Error error = error_of([&] { count_try(split_for_calibration(trace, seed), plan, {}); });
+    EXPECT_THAT(error.what(), testing::HasSubstr("(try 2 on these texts)")) << seed;
+  }
 }
 
 // Nothing is tested where the rows are too few, so nothing is used up.

@@ -39,7 +39,7 @@ TEST(Promise, IsWordedByItsLossMethodAndGroups) {
   certificate.loss = RiskLoss::abs_diff;
   EXPECT_EQ(promise_of(certificate, "fp32"),
             "answers to distinct texts differ from the fp32 model at full depth by at most 2 % of the range on "
-            "average, confidence 95 %");
+            "average (at most the range counts), confidence 95 %");
   certificate.loss = RiskLoss::disagreement;
   certificate.groups.resize(3);
   certificate.method = RiskMethod::crc;
