@@ -52,24 +52,26 @@ TEST(Promise, IsWordedByItsLossMethodAndGroups) {
 TEST(Promise, OfALabelADecisionOrAnExitNamesIt) {
   Certificate certificate = two_percent();
   certificate.loss = loss_named("missed:toxic");
-  EXPECT_EQ(
-      promise_of(certificate, "fp32"),
-      "at most 2 % of the texts that the fp32 model at full depth calls 'toxic' are not called so, confidence 95 %");
+  EXPECT_EQ(promise_of(certificate, "fp32"),
+            "at most 2 % of the distinct texts that the fp32 model at full depth calls 'toxic' are not called so, "
+            "confidence 95 %");
   certificate.loss.max_false = 0.01;
   certificate.unit = CertifiedUnit::requests;
   EXPECT_EQ(promise_of(certificate, "fp32"),
-            "at most 2 % of the requests, repeats included, that the fp32 model at full depth calls 'toxic' are not "
+            "at most 2 % of the requests that the fp32 model at full depth calls 'toxic' are not "
             "called so, and at most 1 % of the others are, confidence 95 %");
   certificate.unit = CertifiedUnit::texts;
   certificate.loss = loss_named("decision:>=3.5");
   EXPECT_EQ(promise_of(certificate, "fp32"),
-            "at most 2 % of answers are on the other side of '>=3.5' than those of the fp32 model at full depth, "
+            "at most 2 % of answers to distinct texts are on the other side of '>=3.5' than those of the fp32 model at "
+            "full depth, "
             "confidence 95 %");
   certificate.loss = RiskLoss::disagreement;
   certificate.group_by = "exit";
   EXPECT_EQ(
       promise_of(certificate, "fp32"),
-      "at most 2 % of answers differ from the fp32 model at full depth, at no exit more than 4 %, confidence 95 %");
+      "at most 2 % of answers to distinct texts differ from the fp32 model at full depth, at no exit more than 4 %, "
+      "confidence 95 %");
 }
 
 TEST(Promise, ACertificateIsOfItsPointsAndOfNothingElse) {
