@@ -126,7 +126,7 @@ Sample Settled::sample(const LossMeter& meter, const ExitTrace& part, const Part
     out.sets.push_back({common(group, meter.counted())});
     if (loss.max_false) out.sets.push_back({common(group, meter.others()), loss.max_false});
   }
-  out.weights.most = most;
+  out.most = most;
   std::map<uint64_t, size_t> numbers;
   for (size_t row = 0; clustered && row < part.rows; ++row)
     out.cluster.push_back(numbers.try_emplace(part.cluster[row], numbers.size()).first->second);

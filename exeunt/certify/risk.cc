@@ -118,9 +118,9 @@ double p_value_of(const RiskTest& test, const std::vector<double>& losses) {
   }
 }
 
-// A test over requests, or over clusters of rows, is one with these losses in place of l, the mean loss of a draw that
-// weighs w: w (l - max_drop) / most + max_drop. Their mean is at most max_drop if and only if that of all requests or
-// rows is, and they lie in the same range.
+// A test over clusters is one with these losses in place of l, the mean loss of a cluster of w rows:
+// w (l - max_drop) / most + max_drop. Their mean is at most max_drop if and only if that of all rows is, and they lie
+// in the same range.
 std::vector<double> counted(const RiskTest& test, std::vector<double> losses, const Weights& weights) {
   if (weights.of.empty()) return losses;
   const LossRange range = range_of(test.loss);
@@ -330,25 +330,21 @@ double chi_square_tail(double x, int degrees) {
 }
 
 Draws draws_of(const std::vector<double>& losses, const Sample& sample, const std::vector<size_t>* rows) {
-  Draws out{.weights = {.most = sample.weights.most}};
-  const bool weighed = !sample.weights.of.empty() || !sample.cluster.empty();
+  Draws out{.weights = {.most = sample.most}};
   std::vector<size_t> place(sample.cluster.size(), losses.size());  // of the draw that a cluster is
   for (size_t i = 0; i < (rows != nullptr ? rows->size() : losses.size()); ++i) {
     const size_t row = rows != nullptr ? (*rows)[i] : i;
-    const double weight = sample.weights.of.empty() ? 1 : std::min(sample.weights.of[row], sample.weights.most);
-    const size_t fresh = out.losses.size();
-    size_t at = fresh;
-    if (!sample.cluster.empty()) {
-      size_t& known = place[sample.cluster[row]];
-      at = known = std::min(known, fresh);
+    if (sample.cluster.empty()) {
+      out.losses.push_back(losses[row]);
+      continue;
     }
-    if (at == fresh) {
+    size_t& at = place[sample.cluster[row]];
+    if (at == losses.size()) {
+      at = out.losses.size();
       out.losses.push_back(0);
-      if (weighed) out.weights.of.push_back(0);
+      out.weights.of.push_back(0);
     }
-    const double before = weighed ? out.weights.of[at] : 0;
-    if (weighed) out.weights.of[at] += weight;
-    out.losses[at] += (losses[row] - out.losses[at]) * weight / (before + weight);
+    out.losses[at] += (losses[row] - out.losses[at]) / ++out.weights.of[at];
   }
   return out;
 }

@@ -73,10 +73,10 @@ struct RiskTest {
   double max_drop = 0.01, delta = 0.05;
 };
 
-// How much each row counts in a test over requests. `most` is a limit that is presumed for all texts to come: without
-// one, a single text could decide the mean of all requests, and no sample could exclude that.
+// How many rows each draw has. `most` is a limit that is presumed for all draws to come: without one, a single cluster
+// could decide the mean of all rows, and no sample could exclude that.
 struct Weights {
-  std::vector<double> of = {};  // [rows]; empty = every row once, and what is drawn together as its rows together
+  std::vector<double> of = {};  // [draws]; empty = one each
   double most = 1;
 };
 
@@ -88,8 +88,8 @@ struct RowSet {
 
 // What is known of the rows beside their losses.
 struct Sample {
-  Weights weights = {};
   std::vector<size_t> cluster = {};  // [rows] equal for rows that are drawn together, below their number; empty: none
+  double most = 1;                   // rows of a cluster
   bool whole = true;                 // the mean over all rows is promised
   // The promise must hold in each of these sets, too. Each is tested at the full delta: whoever claims all of
   // them errs only if one claim is wrong, and that one had to pass its own test (intersection-union).
@@ -98,7 +98,7 @@ struct Sample {
   std::function<std::vector<RowSet>(size_t setting)> sets_of = {};
 };
 
-// Independent draws: rows, or clusters of rows with their mean loss and the weight of all of them.
+// Independent draws: rows, or clusters of rows with their mean loss.
 struct Draws {
   std::vector<double> losses = {};
   Weights weights = {};

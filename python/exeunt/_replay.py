@@ -147,7 +147,7 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
     >>> rows = [[[3 + row / 1e6, 0], [4, 0]] if row % 2 else [[0, 3 + row / 1e6], [0, 4]] for row in range(1000)]
     >>> found = calibrate(rows, max_drop=0.02)
     >>> found.promise
-    'at most 2 % of answers to requests differ from the external model at full depth, confidence 95 %'
+    'at most 2 % of answers to distinct texts differ from the external model at full depth, confidence 95 %'
     >>> found.cost_fraction
     0.5
     """

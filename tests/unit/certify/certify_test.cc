@@ -177,45 +177,42 @@ TEST(Certify, RequiresEveryGroupToPass) {
   EXPECT_FALSE(certify_sequence(test, 20, losses, sample).setting) << "a group without rows has shown nothing";
 }
 
-// A test over requests: texts that come often weigh more.
-TEST(Certify, CountsRequestsByTheirFrequency) {
+// One cluster in twenty has ten rows, the others one.
+TEST(Certify, CountsClustersByTheirRows) {
   const RiskTest test{.method = RiskMethod::wsr, .max_drop = 0.1, .delta = 0.05};
-  Sample sample;
-  std::vector<double> rare(1000), often(1000);
-  for (size_t row = 0; row < 1000; ++row) {
-    sample.weights.of.push_back(row % 20 == 0 ? 10 : 1);
-    rare[row] = row % 20 == 1 ? 1 : 0;
-    often[row] = row % 20 == 0 ? 1 : 0;
+  Sample sample{.most = 10};
+  std::vector<double> small, large;
+  for (size_t cluster = 0; cluster < 1000; ++cluster) {
+    for (size_t row = 0; row < (cluster % 20 == 0 ? 10 : 1); ++row) {
+      sample.cluster.push_back(cluster);
+      small.push_back(cluster % 20 == 1 ? 1 : 0);
+      large.push_back(cluster % 20 == 0 ? 1 : 0);
+    }
   }
-  sample.weights.most = 10;
-  const auto passes = [&](const std::vector<double>& losses, const Sample& of) {
-    const auto settings = [&](size_t i) { return i == 0 ? std::vector<double>(1000) : losses; };
-    return certify_sequence(test, 2, settings, of).setting == 1u;
+  const auto passes = [&](const std::vector<double>& losses) {
+    const auto settings = [&](size_t i) { return i == 0 ? std::vector<double>(losses.size()) : losses; };
+    return certify_sequence(test, 2, settings, sample).setting == 1u;
   };
-  EXPECT_TRUE(passes(rare, {})) << "5 % of the texts";
-  EXPECT_TRUE(passes(often, {})) << "5 % of the texts";
-  EXPECT_TRUE(passes(rare, sample)) << "1 in 29 requests";
-  EXPECT_FALSE(passes(often, sample)) << "10 in 29 requests";
+  EXPECT_TRUE(passes(small)) << "1 in 29 rows";
+  EXPECT_FALSE(passes(large)) << "10 in 29 rows, of as many clusters";
 }
 
-TEST(Certify, DrawsAreClustersWithTheirMeanLossAndWeight) {
+TEST(Certify, DrawsAreClustersWithTheirMeanLossAndRows) {
   Sample sample{.cluster = {0, 1, 0, 2, 1, 0}};
   const std::vector<double> losses{1, 0, 0, 1, 1, 0.5};
   const Draws all = draws_of(losses, sample);
   EXPECT_EQ(all.losses, (std::vector<double>{0.5, 0.5, 1}));
   EXPECT_EQ(all.weights.of, (std::vector<double>{3, 2, 1}));
-  sample.weights = {.of = {1, 1, 1, 1, 3, 1}, .most = 4};
-  EXPECT_EQ(draws_of(losses, sample).losses, (std::vector<double>{0.5, 0.75, 1}));
   const std::vector<size_t> rows{4, 3};
   EXPECT_EQ(draws_of(losses, sample, &rows).losses, (std::vector<double>{1, 1}));
-  EXPECT_EQ(draws_of(losses, sample, &rows).weights.of, (std::vector<double>{3, 1}));
+  EXPECT_EQ(draws_of(losses, sample, &rows).weights.of, (std::vector<double>{1, 1}));
   EXPECT_TRUE(draws_of(losses, {}).weights.of.empty()) << "every row once";
 }
 
 // Sixty clusters of ten rows of which three are lost: 30 of 600 rows, but no more than 60 draws tell of it.
 TEST(Certify, TestsSumsOverClusters) {
   const RiskTest test{.method = RiskMethod::wsr, .max_drop = 0.1, .delta = 0.05};
-  Sample sample{.weights = {.most = 10}};
+  Sample sample{.most = 10};
   std::vector<double> losses;
   for (size_t row = 0; row < 600; ++row) {
     sample.cluster.push_back(row / 10);

@@ -87,6 +87,23 @@ TEST(MakeTrace, MarksLearnedRowsAtAnyMaxLength) {
   EXPECT_THAT(error.hint(), HasSubstr("train it again"));
 }
 
+// Equal texts are as many requests; the pairs of a question are drawn together.
+TEST(MakeTrace, RowsOfOneClusterHaveOneNumber) {
+  const Checkpoint model = Checkpoint::open(kModel);
+  const auto tokenizer = load_tokenizer(model.folder());
+  const auto clusters = [&](const char* csv, const UserColumns& columns) {
+    return make_trace(model, *tokenizer, parse_user_data(csv, "my.csv", columns), {}).cluster;
+  };
+  const std::vector<uint64_t> texts = clusters("text,label\ngood,positive\ngood,positive\n", as_csv());
+  EXPECT_NE(texts.at(0), texts.at(1));
+  UserColumns pairs = as_csv();
+  pairs.pair = "answer";
+  const std::vector<uint64_t> questions =
+      clusters("text,answer,label\nso,good,positive\nso,bad,negative\nbad,so,negative\n", pairs);
+  EXPECT_EQ(questions.at(0), questions.at(1));
+  EXPECT_NE(questions.at(0), questions.at(2));
+}
+
 TEST(MakeTrace, RunsInGivenPrecision) {
   const Checkpoint model = Checkpoint::open(kModel);
   const auto tokenizer = load_tokenizer(model.folder());

@@ -286,7 +286,11 @@ TEST(Shadow, NormalizesRegressionLossByCertifiedRange) {
 // Of a loss about a label, the texts that full depth gives it; the others have an alarm of their own, if promised.
 TEST(Shadow, WatchesBothSidesOfALabel) {
   for (const bool promised : {true, false}) {
-    TestShadow test({.max_drop = 0.02, .loss = loss_named(promised ? "missed:odd,max_false=0.02" : "missed:odd")});
+    const Scratch scratch;
+    const ShadowSetup setup{.max_drop = 0.02,
+                            .loss = loss_named(promised ? "missed:odd,max_false=0.02" : "missed:odd"),
+                            .watch_file = scratch.path() / "log.watch"};
+    TestShadow test(setup);
     const auto answer = [&](size_t texts, bool early_yes, bool full_yes) {
       for (size_t i = 0; i < texts; ++i) {
         test.reference().answer_with(full_yes ? std::vector<float>{0, 1} : std::vector<float>{1, 0});
@@ -303,6 +307,8 @@ TEST(Shadow, WatchesBothSidesOfALabel) {
     EXPECT_EQ(test.point().alarm(), promised);
     answer(1, false, true);
     EXPECT_EQ(test.point().losses(), 1);
+    test.shadow().end();
+    EXPECT_EQ(TestShadow(setup).point().alarm(), promised) << "a later server knows both sides";
   }
 }
 
