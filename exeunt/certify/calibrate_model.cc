@@ -281,6 +281,12 @@ PolicyEntry entry_to_transfer(const std::filesystem::path& path, const TraceInfo
   return *found;
 }
 
+std::optional<Precision> precision_in_force(const std::filesystem::path& path, const TraceInfo& info) {
+  const PolicyFile file = policies_at(path, info.weights, info.precision);
+  const PolicyEntry* entry = file.find(info.engine, file.default_precision);
+  return entry != nullptr && entry->certificate ? precision_named(entry->precision) : std::nullopt;
+}
+
 // Where the certificate compares with fp32, the rows need fp32's answers, too.
 void add_reference(Measured& measured, const CalibrateOptions& options, const Observer& observer) {
   ExitTrace& trace = measured.trace;
@@ -384,8 +390,9 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
   done.data = parts;
   if (engine) {
     texts.emplace(texts_of(options, measured));
-    certifier.emplace(*measured.model, *texts, parts, rows, certify_options(options, *measured.model, observer),
-                      observer);
+    CertifyOptions how = certify_options(options, *measured.model, observer);
+    how.in_force = precision_in_force(done.out, measured.trace.info);
+    certifier.emplace(*measured.model, *texts, parts, rows, std::move(how), observer);
     static_cast<CertifiedChoice&>(done) = certifier->run(plan);
   } else {
     require_steady(options, measured.trace, parts, plan);  // before a try is spent on these rows

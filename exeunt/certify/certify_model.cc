@@ -20,6 +20,9 @@ constexpr int kSearchTrials = 24;  // passes over the texts in the search for ma
 
 // Clocks are wrong by a few percent; a narrower precision must gain more than that.
 constexpr double kWorthwhile = 0.95;
+// What is certified stays unless another gains much: else the same command would be another try when the machine is
+// busy.
+constexpr double kWorthChanging = 0.8;
 
 // Exits that save more layers than this share leaves are faster without being timed.
 constexpr double kSavesLayers = 0.9;
@@ -72,11 +75,18 @@ class Choosing {
       if (!first && is_step(setting))
         fallback_ms_ = with_fallback(trial.chance, plan_.milliseconds(setting, {}, data.fit));
     }
-    const bool better = first || trial.expected_ms < kWorthwhile * out_.chosen().expected_ms;
+    const bool renewed = setting == plan_.in_force;
+    const bool better = first || trial.expected_ms < worthwhile(renewed) * out_.chosen().expected_ms;
     out_.trials.push_back(std::move(trial));
     if (!better) return;
     out_.best = out_.trials.size() - 1;
     out_.fit = std::move(data.fit);
+  }
+
+  // The ratio of times below which a setting is chosen instead of the one chosen so far.
+  [[nodiscard]] double worthwhile(bool renewed) const {
+    if (renewed) return 1 / kWorthChanging;
+    return out_.chosen().setting == plan_.in_force ? kWorthChanging : kWorthwhile;
   }
 
   // Expected time, if what fails its test is replaced by full depth in a wider precision.
@@ -162,6 +172,7 @@ PrecisionChoice ModelCertifier::choose(const CalibrationPlan& calibration) const
   if (options_.named) return named_precision(fp32_, {*options_.named, map_.exceptions(*options_.named)}, plan);
   for (const Precision precision : {Precision::bf16, Precision::int8})
     if (supports(engine_, precision)) plan.candidates.push_back({precision, map_.exceptions(precision)});
+  if (options_.in_force) plan.in_force = {*options_.in_force, map_.exceptions(*options_.in_force)};
   plan.milliseconds = [&](const PrecisionSetting& setting, const PolicySpec& policy, const ExitTrace& fit) {
     return options_.predicted
                ? options_.predicted(policy, fit)

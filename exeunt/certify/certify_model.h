@@ -20,6 +20,7 @@ namespace exeunt {
 struct PrecisionPlan {
   CalibrationPlan calibration = {};
   std::vector<PrecisionSetting> candidates = {};  // besides fp32, wider ones first
+  std::optional<PrecisionSetting> in_force = {};  // of the certificate that is renewed
   // The fit rows in another precision.
   std::function<ExitTrace(const PrecisionSetting&)> trace = {};
   // Time that one of their texts takes under a policy; `fit` are the rows in this precision.
@@ -90,9 +91,10 @@ struct CertifyStep {
 
 struct CertifyOptions {
   Device device = {};
-  std::optional<Precision> named = {};  // none: chosen on the fit part
-  bool keep_wider = true;               // matrices and poolers may have other precisions than in precision.json
-  size_t search_texts = 0;              // of the fit part, that search for those at most; 0 = all
+  std::optional<Precision> named = {};     // none: chosen on the fit part
+  std::optional<Precision> in_force = {};  // of the certificate that is renewed
+  bool keep_wider = true;                  // matrices and poolers may have other precisions than in precision.json
+  size_t search_texts = 0;                 // of the fit part, that search for those at most; 0 = all
   // The expected time of a text by a stored profile; none: it is measured.
   std::function<double(const PolicySpec&, const ExitTrace& fit)> predicted = {};
 };

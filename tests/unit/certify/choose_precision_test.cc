@@ -37,6 +37,7 @@ struct Made {
   std::map<Precision, double> changes = {}, layer_ms = {{Precision::fp32, 4}};
   CalibrationPlan calibration = {.max_drops = {0.05}, .families = {"entropy"}};
   std::function<Exceptions(const PrecisionSetting&, const ExitTrace&, double)> keep_wider = {};
+  std::optional<PrecisionSetting> in_force = {};
   std::optional<double> narrow_poolers = {};  // try them in int8: how many times as long everything takes then
   size_t certify_rows = 1000;
 
@@ -47,6 +48,7 @@ struct Made {
     return choose_precision(
         parts, {.calibration = calibration,
                 .candidates = candidates,
+                .in_force = in_force,
                 .trace =
                     [&](const PrecisionSetting& setting) {
                       const double share = setting.exceptions.empty() ? changes.at(setting.precision) : 0;
@@ -88,6 +90,23 @@ TEST(ChoosePrecision, KeepsFp32WithoutSpeedUp) {
   const PrecisionChoice choice = made.choose({kBf16, kInt8});
   EXPECT_EQ(choice.chosen().setting, PrecisionSetting{});
   EXPECT_EQ(choice.fit.logits, made.fp32.logits);
+}
+
+// Clocks differ between runs of one command, which must not become another try for that.
+TEST(ChoosePrecision, KeepsTheCertifiedSettingUnlessAnotherIsMuchFaster) {
+  Made made;
+  made.changes = {{Precision::bf16, 0}, {Precision::int8, 0}};
+  const auto chosen = [&](double bf16_ms, double int8_ms, std::optional<PrecisionSetting> in_force) {
+    made.layer_ms = {{Precision::fp32, 4}, {Precision::bf16, bf16_ms}, {Precision::int8, int8_ms}};
+    made.in_force = std::move(in_force);
+    return made.choose({kBf16, kInt8}).chosen().setting;
+  };
+  EXPECT_EQ(chosen(3, 2.6, {}), kInt8);
+  EXPECT_EQ(chosen(3, 2.6, kBf16), kBf16);
+  EXPECT_EQ(chosen(3, 2, kBf16), kInt8);
+  EXPECT_EQ(chosen(3.5, 4.2, kInt8), kInt8);
+  EXPECT_EQ(chosen(3, 4.2, kInt8), kBf16);
+  EXPECT_EQ(chosen(3.3, 4.5, PrecisionSetting{}), PrecisionSetting{});
 }
 
 TEST(ChoosePrecision, WeighsTheChanceToFailAgainstWhatRunsThen) {

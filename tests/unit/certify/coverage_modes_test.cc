@@ -99,12 +99,17 @@ TEST(CoverageOfModes, AllTriesTogetherStayWithinDelta) {
 
 // In expectation there is no delta: later tries get less of the budget, so that the cheapest of them keeps it.
 TEST(CoverageOfModes, TriesInExpectationShareTheBudget) {
+  MadePopulation made{{{.share = 0.4}}, {0}};
+  for (int level = 1; level <= 6; ++level) {  // each with 3 % more of the answers changed
+    made.kinds.push_back({.share = 0.1, .changed = 0.3});
+    made.level.push_back(level);
+  }
   const auto mean_risk = [&](bool counted) {
     double sum = 0;
     for (uint64_t draw = 1; draw <= 300; ++draw) {
-      const ExitTrace rows = kPlain.draw(200, draw);
+      const ExitTrace rows = made.draw(100, draw);
       double cost = 2, risk = 0;
-      for (int k = 1; k <= 5; ++k) {
+      for (int k = 1; k <= 10; ++k) {
         CalibrationPlan plan = entropy_plan();
         plan.method = RiskMethod::crc;
         plan.tries = counted ? k : 0;
@@ -112,7 +117,7 @@ TEST(CoverageOfModes, TriesInExpectationShareTheBudget) {
         const Calibration one = calibrate(split_for_calibration(rows, static_cast<uint64_t>(k)), plan);
         if (one.outcomes[0].certify_cost >= cost) continue;
         cost = one.outcomes[0].certify_cost;
-        risk = kPlain.risk(one.outcomes[0].policy);
+        risk = made.risk(one.outcomes[0].policy);
       }
       sum += risk;
     }

@@ -94,7 +94,7 @@ TEST(MakeTrace, RowsOfOneClusterHaveOneNumber) {
   const auto clusters = [&](const char* csv, const UserColumns& columns) {
     return make_trace(model, *tokenizer, parse_user_data(csv, "my.csv", columns), {}).cluster;
   };
-  const std::vector<uint64_t> texts = clusters("text,label\ngood,positive\ngood,positive\n", as_csv());
+  const std::vector<uint64_t> texts = clusters("text,label\ngood,positive\ngood,positive\nbad,negative\n", as_csv());
   EXPECT_NE(texts.at(0), texts.at(1));
   UserColumns pairs = as_csv();
   pairs.pair = "answer";
