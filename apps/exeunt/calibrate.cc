@@ -52,6 +52,27 @@ void run(const Common& common, const CalibrateFlags& flags) {
   print_calibrated(done, common.verbose);
 }
 
+// Rows from elsewhere than --data: unlabelled texts, or the log of a server.
+void add_source_flags(CLI::App& verb, CalibrateOptions& options) {
+  verb.add_option(
+      "--unlabelled", options.unlabelled,
+      "Unlabelled texts (lines, CSV, TSV or JSONL), in addition to or instead of --data: disagreement needs no "
+      "labels");
+  CLI::Option* from_server =
+      verb.add_option("--from-server", options.run.from_server,
+                      "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels");
+  for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
+    from_server->excludes(verb.get_option(other));
+  verb.add_option("--since", options.run.since,
+                  "Of that log, the texts from this time on: 2026-03-01 or 2026-03-01T12:34:56Z")
+      ->needs(from_server)
+      ->type_name("TIME");
+  verb.add_option("--last", options.run.last, "Of that log, the last N texts")
+      ->needs(from_server)
+      ->excludes(verb.get_option("--since"))
+      ->check(number_in(1, int64_t{1} << 40));
+}
+
 }  // namespace
 
 void add_calibrate(CommandLine& line) {
@@ -90,23 +111,7 @@ void add_calibrate(CommandLine& line) {
   verb->add_option(
       "--method", flags->method,
       "Risk bound: ltt-binomial (default for disagreement), ltt-hb, wsr (default otherwise) or crc (in expectation)");
-  verb->add_option(
-      "--unlabelled", flags->calibrate.unlabelled,
-      "Unlabelled texts (lines, CSV, TSV or JSONL), in addition to or instead of --data: disagreement needs no "
-      "labels");
-  CLI::Option* from_server =
-      verb->add_option("--from-server", flags->calibrate.run.from_server,
-                       "Shadow log of 'exeunt serve --shadow-log': certify from the traffic it drew, without labels");
-  for (const char* other : {"--data", "--task", "--trace", "--unlabelled"})
-    from_server->excludes(verb->get_option(other));
-  verb->add_option("--since", flags->calibrate.run.since,
-                   "Of that log, the texts from this time on: 2026-03-01 or 2026-03-01T12:34:56Z")
-      ->needs(from_server)
-      ->type_name("TIME");
-  verb->add_option("--last", flags->calibrate.run.last, "Of that log, the last N texts")
-      ->needs(from_server)
-      ->excludes(verb->get_option("--since"))
-      ->check(number_in(1, int64_t{1} << 40));
+  add_source_flags(*verb, flags->calibrate);
   verb->add_option(
           "--unit", flags->unit,
           "What the promise counts: requests, of which the rows are a random sample, or texts (equal ones once)")
