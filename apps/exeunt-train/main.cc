@@ -28,7 +28,7 @@ void add_verbs(CommandLine& line) {
       become_lab(argv);
       notice(common, "config.json names settings of training, which only exeunt-lab follows");
     }
-    train_by_flags(common, flags, {});
+    train_by_flags(common, requested_recipe(flags.plan), flags, {});
   });
 }
 

@@ -206,11 +206,10 @@ TrainOptions options_for(const Common& common, const TrainJob& job, const TrainP
   return options;
 }
 
-void train_by_flags(const Common& asked, const TrainFlags& flags, const ModelSettingsOf& settings_of) {
-  const Recipe recipe = find_recipe(flags.plan.recipe);
+void train_by_flags(const Common& asked, const Recipe& recipe, const TrainFlags& flags,
+                    const ModelSettingsOf& settings_of) {
   Common common = asked;
   if (!first_process()) common.quiet = true;
-  require_valid(recipe, flags.plan);  // mistakes in the flags are found before any file is read
   const bool may_exist = flags.plan.resume || flags.plan.overwrite;
   if (first_process() && !may_exist) require_free(out_folder(flags.out, flags.rows));
   const TrainJob job = open_job(common, flags);

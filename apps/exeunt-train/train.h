@@ -25,8 +25,10 @@ struct ModelSettings {
 };
 using ModelSettingsOf = std::function<ModelSettings(const std::string& recipe, const Checkpoint& model)>;
 
-// `settings_of` may be empty.
-void train_by_flags(const Common& common, const TrainFlags& flags, const ModelSettingsOf& settings_of);
+// `recipe` is requested_recipe() of the flags, whose mistakes are found before any file is read. `settings_of` may be
+// empty.
+void train_by_flags(const Common& common, const Recipe& recipe, const TrainFlags& flags,
+                    const ModelSettingsOf& settings_of);
 
 // How a training ends: the trained model is certified on the engine that will serve it, as `exeunt calibrate` does
 // it, on the certification split.

@@ -169,10 +169,12 @@ TrainPlan resolve_plan(const Recipe& recipe, const PlanRequest& request, const M
   return plan;
 }
 
-void require_valid(const Recipe& recipe, const PlanRequest& request) {
+Recipe requested_recipe(const PlanRequest& request) {
+  Recipe recipe = find_recipe(request.recipe);
   if (request.time_limit > 0 && request.resume)
     throw Error(Code::usage, "--time-limit: not with --resume", "the run that is resumed has its epochs");
   (void)changed(recipe, request.changes, place_of(request, ""));
+  return recipe;
 }
 
 OrderedJson values_json(const TrainPlan& plan) {

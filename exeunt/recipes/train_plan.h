@@ -65,8 +65,9 @@ struct PlanRequest : TrainSettings {
 [[nodiscard]] TrainPlan resolve_plan(const Recipe& recipe, const PlanRequest& request, const ModelSpec& model,
                                      const TrainingFacts& data);
 
-// Refuses flags that no model and no data can make valid. Throws Error (usage).
-void require_valid(const Recipe& recipe, const PlanRequest& request);
+// The recipe by its name, without the changes. Refuses flags that no model and no data can make valid. Throws Error
+// (usage).
+[[nodiscard]] Recipe requested_recipe(const PlanRequest& request);
 
 // {"stages.0.lr": {"value": 0.0005, "source": "data default"}, …}
 [[nodiscard]] OrderedJson values_json(const TrainPlan& plan);

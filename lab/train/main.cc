@@ -16,10 +16,11 @@ void add_verbs(exeunt::apps::CommandLine& line) {
     if (flags.plan.recipe == kAuto || !given.try_recipes.empty() || !given.target_speedup.empty()) {
       return train_auto(common, flags, given);
     }
-    train_by_flags(common, flags, [](const std::string& recipe, const exeunt::Checkpoint& model) {
+    const auto settings_of = [](const std::string& recipe, const exeunt::Checkpoint& model) {
       const exeunt::ElbertTraining named = exeunt::elbert_settings(recipe, model.folder());
       return ModelSettings{.set = named.set, .notices = named.notices};
-    });
+    };
+    train_by_flags(common, exeunt::requested_recipe(flags.plan), flags, settings_of);
   });
   *choice = add_auto_flags(*line.app.get_subcommand("train"));
 }

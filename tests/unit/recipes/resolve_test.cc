@@ -144,17 +144,16 @@ TEST(ResolvePlan, ListsSettingsThatAreNotTheDefault) {
   EXPECT_EQ(values_json(plan).at("accumulation"), (OrderedJson{{"value", 4}, {"source", "flag"}}));
 }
 
-TEST(RequireValid, RefusesFlagsBeforeModelAndDataAreKnown) {
+TEST(RequestedRecipe, RefusesFlagsBeforeModelAndDataAreKnown) {
   PlanRequest request = request_for("exeunt");
   request.changes.set = {"stages.0.batch=0"};
-  const Error error = error_of([&] { require_valid(find_recipe("exeunt"), request); });
+  const Error error = error_of([&] { (void)requested_recipe(request); });
   EXPECT_EQ(error.code(), Code::usage);
   EXPECT_THAT(error.what(), testing::HasSubstr("recipe exeunt with these flags: stages[0]: field 'batch'"));
   PlanRequest resumed = request_for("exeunt");
   resumed.time_limit = 1;
   resumed.resume = true;
-  EXPECT_STREQ(error_of([&] { require_valid(find_recipe("exeunt"), resumed); }).what(),
-               "--time-limit: not with --resume");
+  EXPECT_STREQ(error_of([&] { (void)requested_recipe(resumed); }).what(), "--time-limit: not with --resume");
 }
 
 }  // namespace
