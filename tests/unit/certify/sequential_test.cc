@@ -114,7 +114,7 @@ TEST(RiskAlarm, DetectsChangeAfterManyRowsWithoutLoss) {
   EXPECT_LE(delays[delays.size() / 2], 3000);
 }
 
-TEST(RiskAlarm, RestoredOneGoesOnAsIfItNeverEnded) {
+TEST(RiskAlarm, RestoredAlarmContinuesUnchanged) {
   RiskAlarm whole(kMaxDrop, kAlpha);
   std::optional<RiskAlarm> part(std::in_place, kMaxDrop, kAlpha);
   std::mt19937_64 random(1);

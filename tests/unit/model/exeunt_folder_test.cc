@@ -90,7 +90,7 @@ TEST_P(RoundTrip, WeightsHashEqualsHashOfWrittenFile) {
 }
 
 // Opening does not read weights of more than 1 MiB; their hash is that of the bytes in use, whatever the manifest says.
-TEST(WeightsHash, RefusesWeightsThatTheManifestDoesNotTell) {
+TEST(WeightsHash, RejectsWeightsWithOtherHashThanManifest) {
   const Scratch scratch(quick_parent());
   ModelSpec spec = tiny::spec(Family::bert);
   spec.vocab = 40000;

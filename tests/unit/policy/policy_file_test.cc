@@ -178,7 +178,7 @@ Error policy_file_error(const std::string& pointer, const Json& value) {
   return error;
 }
 
-TEST(PolicyFile, UnknownFieldsAndNamesAreAnsweredWithTheNearest) {
+TEST(PolicyFile, SuggestsNearestFieldsAndNames) {
   EXPECT_EQ(policy_file_error("/wieghts", 1).hint(), "did you mean 'weights'?");
   EXPECT_EQ(policy_file_error("/entries/0/polcy", 1).hint(), "did you mean 'policy'?");
   EXPECT_EQ(policy_file_error("/entries/0/certificate/max_dorp", 1).hint(), "did you mean 'max_drop'?");
@@ -232,7 +232,7 @@ TEST(PolicyFile, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(policy_file_error("/entries/0/certificate/method", "crc").what(), HasSubstr("that is what crc gives"));
 }
 
-TEST(PolicyFile, RefusesHashesTemperaturesAndPointsThatAreNone) {
+TEST(PolicyFile, RejectsInvalidHashesTemperaturesAndPoints) {
   EXPECT_THAT(policy_file_error("/entries/0/precision_map", "x").what(),
               HasSubstr("entries[0]: field 'precision_map': got \"x\", want a sha256 in hex"));
   EXPECT_THAT(policy_file_error("/weights", std::string(64, 'g')).what(), HasSubstr("want a sha256 in hex"));
@@ -301,7 +301,7 @@ TEST(PolicyFile, IsDocumentedFieldByField) {
   EXPECT_NE(page.find(tables), std::string::npos) << "docs/formats.md, policy.json wants:\n" << tables;
 }
 
-TEST(PolicyFile, NamesOfLossesAndMethodsGoBothWays) {
+TEST(PolicyFile, NamesOfLossesAndMethodsRoundTrip) {
   for (const RiskMethod method : {RiskMethod::ltt_binomial, RiskMethod::ltt_hb, RiskMethod::wsr, RiskMethod::crc})
     EXPECT_EQ(method_named(name_of(method)), method);
   EXPECT_EQ(error_of([] { (void)method_named("ltt-binomal"); }).hint(), "did you mean 'ltt-binomial'?");

@@ -27,7 +27,7 @@ TEST(Policy, EvaluatesAllExitsByDefault) {
   }
 }
 
-TEST(Policy, ASubsetOfExitsKeepsItsOwnTemperaturesAndThresholds) {
+TEST(Policy, SubsetOfExitsKeepsItsTemperaturesAndThresholds) {
   PolicySpec spec = parse_policy("entropy:0.1,0.2");
   spec.exits = {6, 12};
   spec.temperature = {1, 2, 3, 4};
@@ -66,7 +66,7 @@ TEST(Policy, NeverEarlyNamesRulesThatWaitTooLong) {
   EXPECT_THAT(never_early(few, 4), HasSubstr("more than 2 exits, and 2 are"));
 }
 
-TEST(Policy, AFixedLayerNeedsNoOtherExit) {
+TEST(Policy, FixedLayerNeedsNoOtherExit) {
   const Policy policy = bind(parse_policy("layer:6"), kBinary);
   ASSERT_EQ(policy.count, 1);
   EXPECT_EQ(policy.site[0], 1);
@@ -87,7 +87,7 @@ TEST(Policy, RulesOnProbabilitiesDoNotFitARegression) {
   EXPECT_NO_THROW((void)bind(parse_policy("patience:3,tol=0.1"), kNumber));
 }
 
-TEST(Policy, PatienceWantsATolerenceForNumbersOnly) {
+TEST(Policy, PatienceTakesToleranceForRegressionOnly) {
   EXPECT_THAT(misfit("patience:3", kNumber).what(), HasSubstr("add tol="));
   EXPECT_THAT(misfit("patience:3,tol=0.1", kBinary).what(), HasSubstr("the model predicts classes"));
 }
@@ -99,7 +99,7 @@ TEST(Policy, LteNeedsItsHead) {
   EXPECT_NO_THROW((void)bind(parse_policy("lte:0.2"), with));
 }
 
-TEST(Policy, ExitsTheModelLacksAreNamed) {
+TEST(Policy, NamesMissingExits) {
   const Error error = misfit("layer:5", kBinary);
   EXPECT_THAT(error.what(), HasSubstr("got an exit after layer 5, and the model has none there"));
   EXPECT_EQ(error.hint(), "its exits: 3, 6, 9, 12");
@@ -126,7 +126,7 @@ TEST(Policy, ListsMustHaveOneValuePerExit) {
   }
 }
 
-TEST(Policy, ASpecMadeByHandIsCheckedToo) {
+TEST(Policy, RejectsInvalidSpecMadeByHand) {
   PolicySpec spec = parse_policy("confidence:0.9");
   for (const float bad : {1.5F, -0.1F, std::nanf(""), INFINITY}) {
     spec.params[0] = bad;
@@ -154,7 +154,7 @@ TEST(Policy, StateIsAsLargeAsTheRuleNeeds) {
   EXPECT_EQ(divergence.state_floats, 4);
 }
 
-TEST(Policy, AStepSaysWhyATextLeaves) {
+TEST(Policy, StepNamesStopReason) {
   Evidence sure, unsure;
   sure.entropy = 0.1F;
   unsure.entropy = 0.6F;
@@ -165,7 +165,7 @@ TEST(Policy, AStepSaysWhyATextLeaves) {
   EXPECT_EQ(step(policy, 3, sure, nullptr, nullptr), Step::leave);
 }
 
-TEST(Policy, TheLastRampIsAskedAtTheLastExitAlone) {
+TEST(Policy, EvaluatesLastRampAtLastExitOnly) {
   Evidence sure, unsure;
   sure.entropy = 0.1F;
   unsure.entropy = 0.6F;

@@ -61,7 +61,7 @@ TEST(PolicyText, MessagesNameAtMost64BytesOfWhatIsUnknown) {
   EXPECT_THAT(policy_error("xyzzy=0.3").hint(), testing::StartsWith("known: full, "));
 }
 
-TEST(PolicyText, UnknownNamesAreAnsweredWithTheNearest) {
+TEST(PolicyText, SuggestsNearestNames) {
   const Error rule = policy_error("entrpy:0.3");
   EXPECT_EQ(rule.code(), Code::usage);
   EXPECT_STREQ(rule.what(), "policy 'entrpy:0.3': unknown rule 'entrpy'");

@@ -74,7 +74,7 @@ TEST(Promise, OfALabelADecisionOrAnExitNamesIt) {
       "confidence 95 %");
 }
 
-TEST(Promise, ACertificateIsOfItsPointsAndOfNothingElse) {
+TEST(Promise, CertificateCoversItsPointsOnly) {
   PolicyEntry entry{.precision = "fp32", .exits = {2, 4}, .policy = parse_policy("entropy:0.1")};
   entry.points = {{entry.policy, 0.02, 0.5}, {parse_policy("entropy:0.3"), 0.05, 0.4}};
   EXPECT_FALSE(certificate_for(entry, entry.policy));

@@ -33,7 +33,7 @@ void expect_same_as_walking(Replayer& replayer, const ExitTrace& trace, const Po
         << str(spec) << " row " << row;
 }
 
-TEST(Replay, EqualsWalkingEveryRowAlone) {
+TEST(Replay, MatchesStepwiseReplayOfEachRow) {
   for (const int classes : {2, 3, 7}) {
     const ExitTrace trace = random_trace({.rows = 200, .exits = 8, .classes = classes, .lte = true});
     Replayer replayer(trace);
@@ -62,14 +62,14 @@ TEST(Replay, EqualsWalkingEveryRowAlone) {
   }
 }
 
-TEST(Replay, EqualsWalkingForNumbersToo) {
+TEST(Replay, MatchesStepwiseReplayForRegression) {
   const ExitTrace trace = random_trace({.rows = 200, .exits = 8, .classes = 1});
   Replayer replayer(trace);
   for (const char* text : {"full", "layer:2", "patience:0", "patience:1,tol=0.5", "patience:3,tol=1.5"})
     expect_same_as_walking(replayer, trace, parse_policy(text));
 }
 
-TEST(Replay, KeepsItsEvidenceApartByExitsAndTemperatures) {
+TEST(Replay, CachesEvidenceByExitsAndTemperatures) {
   const ExitTrace trace = random_trace({.rows = 100, .exits = 6, .classes = 3});
   Replayer replayer(trace);
   for (const char* text : {"entropy:0.5", "divergence:0.1,1", "entropy:0.5", "vote:1.5"}) {
@@ -100,7 +100,7 @@ ExitTrace ramp_trace() {
   return trace;
 }
 
-TEST(Replay, TheLastRampIsConsultedOnlyUnderItsSwitch) {
+TEST(Replay, UsesLastRampOnlyIfSwitchedOn) {
   const ExitTrace trace = ramp_trace();
   Replayer right(trace);
   const Departures departures = right.run(parse_policy("entropy:0.6"));
@@ -125,12 +125,12 @@ TEST(Replay, TheLastRampIsComparedWithTheExitBeforeIt) {
   EXPECT_THAT(replay(trace, parse_policy("divergence:0.1,1"), LastHead::ramp).by_ramp, ElementsAre(true, false));
 }
 
-TEST(Replay, TheSwitchNeedsARamp) {
+TEST(Replay, RejectsLastRampSwitchWithoutRamp) {
   const ExitTrace trace = random_trace({});
   EXPECT_THAT(error_of([&] { (void)Replayer(trace, LastHead::ramp); }).what(), HasSubstr("no ramp of the last layer"));
 }
 
-TEST(Replay, APolicyThatDoesNotFitIsRefused) {
+TEST(Replay, RejectsPolicyThatDoesNotFit) {
   const ExitTrace trace = random_trace({.classes = 1});
   EXPECT_EQ(error_of([&] { (void)replay(trace, parse_policy("entropy:0.3")); }).code(), Code::usage);
 }

@@ -133,7 +133,7 @@ TEST(Window, WithMoreThanTwoClassesTheLabelMustHold) {
   EXPECT_EQ(walk("window:0,3,bias_1", labels({1, 2, 2, 2, 2}, 3)), 4);
 }
 
-TEST(Window, MaxprobKnowsOnlyTheSureSide) {
+TEST(Window, MaxprobHasOneBoundOnly) {
   EXPECT_EQ(walk("window:0,2,bias_1,stat=maxprob", Logits{{0, 0, 0.1F}, {0, 0, 0.1F}, {0, 0, 0.1F}}), 3);
   EXPECT_EQ(walk("window:0,2,bias_1,stat=maxprob", firsts({0.9, 0.1, 0.9})), 2);
 }
@@ -187,7 +187,7 @@ TEST(Lte, LeavesBelowTheThresholdAndNotAtIt) {
   EXPECT_EQ(walk("lte:0.26", Logits{{1}, {2}, {3}}, {0.5F, 0.25F, 0.9F}), 2) << "a regression may have the head too";
 }
 
-TEST(Policies, AnyFiniteLogitsLeaveSomewhere) {
+TEST(Policies, FiniteLogitsAlwaysExit) {
   const Logits extreme{{1e38F, -1e38F}, {-3.4e38F, 3.4e38F}, {0, 1e-45F}, {-1e38F, 1e38F}};
   for (const char* text :
        {"entropy:0.3", "nentropy:0.1", "confidence:0.9", "margin:0.5", "patience:2", "window:0.1,3,bias_1",

@@ -36,7 +36,7 @@ PolicySpec arbitrary_spec() {
   return spec;
 }
 
-RC_GTEST_PROP(PolicyText, AnyPolicyComesBackFromItsText, ()) {
+RC_GTEST_PROP(PolicyText, AnyPolicyRoundTripsThroughText, ()) {
   const PolicySpec spec = arbitrary_spec();
   RC_ASSERT(parse_policy(str(spec)) == spec);
   RC_ASSERT(str(parse_policy(str(spec))) == str(spec));

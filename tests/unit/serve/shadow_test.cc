@@ -179,7 +179,7 @@ TEST(Shadow, AlarmIsLoggedOnceAndTightensIfConfigured) {
   }
 }
 
-TEST(Shadow, GoesOnFromWhatEarlierServersSaw) {
+TEST(Shadow, ContinuesFromStateOfEarlierServers) {
   const Scratch scratch;
   const std::filesystem::path file = scratch.path() / "log.watch";
   RiskAlarm all(0.01, PromiseWatch::kFalseAlarm);
@@ -208,7 +208,7 @@ TEST(Shadow, GoesOnFromWhatEarlierServersSaw) {
   EXPECT_FALSE(renewed.point().alarm()) << "another certificate";
 }
 
-TEST(Shadow, BeginsAnewWhereItsFileIsDamaged) {
+TEST(Shadow, RestartsIfStateFileIsDamaged) {
   const Scratch scratch;
   EXPECT_THAT(read_watch_file(scratch.path() / "none"), testing::IsEmpty());
   for (

@@ -29,7 +29,7 @@ class Tight : public c10::Allocator {
   std::filesystem::path until_;
 };
 
-TEST(Memory, IsMissedWithAWordOnWhatToLowerAndTheLastCheckpointStays) {
+TEST(Memory, OutOfMemoryNamesSettingToLowerAndKeepsCheckpoint) {
   const Scratch scratch(quick_parent());
   const SmallRun run("pabee");
   TrainOptions options = run.options(scratch.path() / "out");

@@ -68,7 +68,7 @@ TEST(Objective, SmoothsTheLabelsOfEveryExit) {
   EXPECT_GT(std::abs(want[2] - .180925), 1e-2);
 }
 
-TEST(Objective, KeepsTheLastExitsLossApart) {
+TEST(Objective, ReportsLossOfLastExitSeparately) {
   const Loss sum = loss_of({.kind = ObjectiveKind::sum});
   EXPECT_NEAR(sum.last.item<double>(), .180925, 1e-6);
   EXPECT_NEAR(sum.early.item<double>(), .810048, 1e-6);
@@ -87,7 +87,7 @@ TEST(Objective, DistilsFromTheLastExitPerElement) {
   EXPECT_NEAR(total({.kind = ObjectiveKind::distill_early}, 0, batch), .081005 + 2 * .266267, 3e-6);
 }
 
-TEST(Objective, TheTeacherDoesNotLearnFromItsStudents) {
+TEST(Objective, TeacherGetsNoGradientFromStudents) {
   for (const DistillVariant variant : {DistillVariant::last, DistillVariant::chain, DistillVariant::berxit,
                                        DistillVariant::bidir, DistillVariant::group}) {
     ExitOutputs outputs = worked_example();
@@ -113,7 +113,7 @@ TEST(Objective, LearnsItsWeightsWithTheGradientOfTheClosedForm) {
   EXPECT_NEAR(gradient[1].item<double>(), .00186046, 1e-8);
 }
 
-TEST(Objective, TellsItsLearnedWeights) {
+TEST(Objective, ReportsLearnedWeights) {
   const std::vector<double> learned = make_objective({.kind = ObjectiveKind::learned}, kThree)->learned_weights();
   ASSERT_EQ(learned.size(), 3U);
   EXPECT_NEAR(learned[0], .982014, 1e-6);
@@ -127,13 +127,13 @@ TEST(Objective, KeepsLearnedWeightsAboveTheirFloor) {
   EXPECT_NEAR(far_down, .25 * (.523791 + .286257) + 2.5 * .180925, 2e-6);
 }
 
-TEST(Objective, TakesTurnsBetweenBatches) {
+TEST(Objective, AlternatesBetweenBatches) {
   EXPECT_NEAR(total({.kind = ObjectiveKind::alternate}, 0), .180925, 1e-6);
   EXPECT_NEAR(total({.kind = ObjectiveKind::alternate}, 1), .990973, 1e-6);
   EXPECT_NEAR(total({.kind = ObjectiveKind::alternate}, 6), .180925, 1e-6);
 }
 
-TEST(Objective, AddsTheDoubtOfTheLearningToExitHead) {
+TEST(Objective, AddsLossOfLearningToExitHead) {
   ObjectiveContext context = kThree;
   context.lte = true;
   ExitOutputs outputs = worked_example();
@@ -150,7 +150,7 @@ TEST(Objective, AddsTheDoubtOfTheLearningToExitHead) {
   EXPECT_NEAR(at(1), first + .286257 + m, 1e-6);  // the last exit's loss is left out
 }
 
-TEST(Objective, DoubtsSetsOfLabelsWithOneThatIsWrong) {
+TEST(Objective, LearningToExitTargetIsAnyWrongLabel) {
   const ObjectiveContext context{.layers = {1, 2, 3}, .problem = Problem::multi_label, .lte = true};
   ExitOutputs outputs = worked_example();
   outputs.lte = {torch::tensor({.5F, .25F}), torch::tensor({.25F, 0.F}), torch::tensor({0.F, 1.F})};
@@ -171,7 +171,7 @@ TEST(Objective, DoubtsSetsOfLabelsWithOneThatIsWrong) {
   EXPECT_NEAR(total_of(context) - total_of(without), m, 1e-6);
 }
 
-TEST(Objective, DoubtsValuesByTheirDistance) {
+TEST(Objective, LearningToExitTargetIsDistanceOfValues) {
   ExitOutputs outputs;
   outputs.logits = {torch::tensor({{1.F}, {2.F}}), torch::tensor({{3.F}, {2.F}})};
   outputs.lte = {torch::tensor({.5F, .25F}), torch::tensor({1.F, 0.F})};

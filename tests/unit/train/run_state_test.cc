@@ -44,7 +44,7 @@ struct Saver {
   RunState state;
 };
 
-TEST(RunState, ComesBackWithOptimiserAndLearnedWeights) {
+TEST(RunState, RestoresOptimiserAndLearnedWeights) {
   const Scratch scratch(quick_parent());
   Saver saver, other;
   saver.save(scratch.path(), 5);
@@ -64,7 +64,7 @@ TEST(RunState, ComesBackWithOptimiserAndLearnedWeights) {
 }
 
 // Killed at every call that writes, renames or removes, one after the other: what is newest then is whole.
-TEST(RunState, OfAKillAtAnyCallOfASaveLeavesANewestCheckpointThatLoads) {
+TEST(RunState, KeepsLoadableCheckpointIfKilledDuringSave) {
   for (const bool replacing : {false, true}) {
     const Scratch scratch(quick_parent());
     Saver saver;
@@ -97,7 +97,7 @@ TEST(RunState, OfAKillAtAnyCallOfASaveLeavesANewestCheckpointThatLoads) {
   }
 }
 
-TEST(RunState, KeepsTheLastCheckpointWhereverTheDiskFillsUp) {
+TEST(RunState, KeepsLastCheckpointIfDiskIsFull) {
   const Scratch scratch(quick_parent());
   Saver saver;
   saver.save(scratch.path(), 1);
@@ -132,7 +132,7 @@ TEST(RunState, NamesTheFirstDifferenceOfTwoConfigurations) {
             "c: the checkpoint has nothing, this run \"x\"");
 }
 
-TEST(RunState, OfAnEarlierVersionLacksNewSettingsThatHaveTheirDefaults) {
+TEST(RunState, FillsSettingsOfOlderCheckpointsWithDefaults) {
   OrderedJson stored{{"accumulation", 2}, {"recipe", recipe_json(find_recipe("romebert"))}}, now = stored;
   now["window"] = 50;
   stored["recipe"]["stages"][0].erase("layer_lr");

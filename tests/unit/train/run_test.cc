@@ -97,7 +97,7 @@ TEST(Run, RecordsEveryRowItLearnedInEveryCheckpoint) {
   EXPECT_EQ(read_json(run.options.out / "recipe.json").at("run").at("max_length"), train.info.max_length);
 }
 
-TEST(Run, KnowsWhatItsBaseModelHadLearnedAndKeepsTheListWhenResumed) {
+TEST(Run, KeepsLearnedRowsOfBaseModelWhenResumed) {
   Trial first("pabee"), second("pabee");
   first.options.max_steps = 1;
   (void)first.train();
@@ -145,14 +145,14 @@ double runtime_differs_by(Trial& run) {
   return worst;
 }
 
-TEST(Run, TrainsWhatTheRuntimeThenComputes) {
+TEST(Run, EngineMatchesTrainedNetwork) {
   for (const char* name : {"exeunt", "berxit", "elbert", "pabee"}) {
     Trial run(name);
     EXPECT_LT(runtime_differs_by(run), 1e-4) << name;
   }
 }
 
-TEST(Run, TracesSayWhatTheyAreOf) {
+TEST(Run, TracesNameWeightsTaskAndSplit) {
   Trial run("pabee");
   run.options.max_steps = 1;
   run.options.trace = true;
@@ -201,7 +201,7 @@ TEST(Run, TrainsEveryFamily) {
 }
 
 // What is said of the fit is about the stage that --epochs and --lr change.
-TEST(Run, TellsTheEpochsOfTheStageThatFlagsChange) {
+TEST(Run, ReportsEpochsOfTheStageThatFlagsChange) {
   Trial run("attach");
   run.options.recipe.stages[0].epochs = {.value = 2};
   run.options.recipe.stages[1].epochs = {.value = 3};
@@ -213,7 +213,7 @@ TEST(Run, TellsTheEpochsOfTheStageThatFlagsChange) {
   EXPECT_EQ(run.train().results.at("epoch"), 3);
 }
 
-TEST(Run, TellsHowManyOfTheTrainingRowsItAnswersRight) {
+TEST(Run, ReportsTrainingAccuracyOfClassesOnly) {
   Trial run("exeunt");
   run.options.max_steps = 4;
   run.data.eval = run.data.train;
@@ -407,7 +407,7 @@ TEST(Run, CountsEvaluationsWithoutABetterScoreAcrossAResume) {
   EXPECT_EQ(read_json(out / "trainer_state.json").at("global_step"), 4);
 }
 
-TEST(Run, SavesAndEndsWhenAskedToAndGoesOnFromThere) {
+TEST(Run, SavesWhenStoppedAndResumes) {
   Trial run("pabee");
   TrainOptions& options = run.options;
   options.max_steps = 4;
@@ -424,7 +424,7 @@ TEST(Run, SavesAndEndsWhenAskedToAndGoesOnFromThere) {
   EXPECT_EQ(run.train().steps, 4);
 }
 
-TEST(Run, PassesOverADamagedNewestCheckpointAndSaysSo) {
+TEST(Run, ResumesFromOlderCheckpointIfNewestIsDamaged) {
   Trial run("pabee");
   TrainOptions& options = run.options;
   options.max_steps = 3;
@@ -470,7 +470,7 @@ TEST(Run, RefusesToResumeWithOtherSettingsOrData) {
               testing::HasSubstr("data: the checkpoint has"));
 }
 
-TEST(Run, StopsAtALossThatIsNoNumberAndNamesTheRows) {
+TEST(Run, StopsAtNonFiniteLossAndNamesRows) {
   Trial run("pabee", true);
   TrainOptions& options = run.options;
   options.recipe.stages[0].batch = 8;

@@ -96,7 +96,7 @@ TEST(Stepper, LetsFrozenGradientsIntoTheClippedNormOnlyWhereAskedTo) {
 
 // The loss of a frozen stage without dropout in the new exits: the same each time, whatever the frozen part's dropout,
 // unless that is asked for as in DeeBERT's code.
-TEST(Stepper, RunsAFrozenPartWithoutDropoutAndWithoutAWayBack) {
+TEST(Stepper, RunsFrozenPartWithoutDropoutAndGradients) {
   for (const Frozen mode : {Frozen::eval, Frozen::train}) {
     Bench bench("attach");
     ModelSpec spec = bench.network->spec();
@@ -114,7 +114,7 @@ TEST(Stepper, RunsAFrozenPartWithoutDropoutAndWithoutAWayBack) {
   }
 }
 
-TEST(Stepper, TeachesWithALastExitWithoutDropout) {
+TEST(Stepper, DistilsFromLastExitWithoutDropout) {
   Bench bench("attach");
   ModelSpec spec = bench.network->spec();
   spec.classifier_dropout = 0.5F;

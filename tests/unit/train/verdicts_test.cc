@@ -64,7 +64,7 @@ TEST(Verdicts, NameTheBestExitWhereItIsNotTheLast) {
   EXPECT_THAT(verdicts_on(scored({0.90, 0.96, 0.97}), rows(300)), IsEmpty());
 }
 
-TEST(Verdicts, ANetworkThatLosesToSomethingSimpleIsTold) {
+TEST(Verdicts, ReportsNetworkWorseThanBaseline) {
   TrainingData data = rows(300);
   data.baseline = {{"majority class", {{Metric::accuracy, 0.5}}}, {"linear model", {{Metric::accuracy, 0.8}}}};
   EXPECT_THAT(lost_to_baseline(scored({0.9, 0.7}), data), HasSubstr("the linear model does better than the network"))

@@ -36,7 +36,7 @@ TEST(World, IsThisProcessAloneWithoutVariables) {
   EXPECT_EQ(World::join(false).size(), 1);
 }
 
-TEST(World, TakesItsPlaceOnTheMachineFromTorchrunOrSlurm) {
+TEST(World, ReadsLocalRankFromTorchrunOrSlurm) {
   {
     const Environment slurm({{"SLURM_LOCALID", "3"}});
     EXPECT_EQ(World::local_rank(), 3);

@@ -157,7 +157,7 @@ TEST(Reproduction, AnswersAThresholdWithThatThresholdAndSaysThatTheSpeedIsAnothe
   EXPECT_EQ(rows[2].reason, "no setting of entropy is near 5.52x; entropy:0.25 is at 2.50x");
 }
 
-TEST(Reproduction, TellsTheVariantsOfAPaperApart) {
+TEST(Reproduction, DistinguishesVariantsOfAPaper) {
   for (const Comparison& row : compare(paper_named("deebert-sd"), reached_with(0.9)))
     EXPECT_EQ(row.figure->method, "DeeBERT+SD");
   OurScores distilled = reached_with(0.9);

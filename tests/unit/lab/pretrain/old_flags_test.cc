@@ -74,7 +74,7 @@ TEST(OldFlags, AreAllUnderstoodOrRefusedWithAReason) {
   }
 }
 
-TEST(OldFlags, TakeTheirValuesAlong) {
+TEST(OldFlags, MapToCurrentFlagsWithTheirValues) {
   const TrainFlags flags = parsed({"--learning_rate", "3e-5", "--per_gpu_train_batch_size=16", "--do_train",
                                    "--model_type", "bert", "--num_train_epochs", "5", "--gp"});
   EXPECT_EQ(flags.model, "m");
@@ -83,7 +83,7 @@ TEST(OldFlags, TakeTheirValuesAlong) {
   EXPECT_EQ(flags.plan.changes.set, std::vector<std::string>{"gradient.rule=project"});
 }
 
-TEST(OldFlags, OfRunGlueGoOnWhereTheyStoppedWithoutTheirValue) {
+TEST(OldFlags, ResumeFromCheckpointDropsItsValue) {
   const std::vector<std::string> words{"--resume_from_checkpoint", "o/checkpoint-5", "--train_file", "t.csv"};
   const TrainFlags flags = parsed(words);
   EXPECT_TRUE(flags.plan.resume);

@@ -21,7 +21,7 @@ TEST(Chart, TicksAreRoundAndCoverTheRange) {
   EXPECT_EQ(tick_text(-0.0), "0");
 }
 
-TEST(Chart, EveryPointSaysItsValuesWithoutScripts) {
+TEST(Chart, PointsHaveTooltipsWithoutScripts) {
   const std::string svg =
       draw(Chart{"Quality", "layers", "accuracy", {{"ours", Mark::line, 0, {{3, 0.9, "entropy:0.2"}, {6, 0.92}}}}});
   EXPECT_THAT(svg, HasSubstr("<title>ours: entropy:0.2; layers 3, accuracy 0.9</title>"));

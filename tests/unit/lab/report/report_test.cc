@@ -288,7 +288,7 @@ TEST(Report, LinesStayWithinTheirAxes) {
   EXPECT_LE(high - low, 20);
 }
 
-TEST(Report, ShowsEachClassAndWhoIsTakenForWhom) {
+TEST(Report, ShowsEachClassAndConfusions) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   const Report report = make_report({run_of(trace, "readers")}, {});
   for (const char* part : {"<h2>Classes</h2>", "macro f1", "Labels (rows) and answers (columns)"})
@@ -323,7 +323,7 @@ TEST(Report, ManyClassesAreListedByPairs) {
               HasSubstr("<tr><td>class 3</td><td class=\"text\">class 4</td><td>2</td><td>2</td></tr>"));
 }
 
-TEST(Report, ExplainsItsWords) {
+TEST(Report, DefinesItsTerms) {
   for (const RuleInfo& rule : kRules) EXPECT_FALSE(explained(rule.name).empty()) << rule.name;
   for (const Metric metric :
        {Metric::accuracy, Metric::f1, Metric::matthews_correlation, Metric::pearson, Metric::spearmanr,
@@ -338,7 +338,7 @@ TEST(Report, ExplainsItsWords) {
   EXPECT_EQ(explained("a word of no report"), "");
 }
 
-TEST(Report, SpeaksOfPublishedFiguresOnlyWhereItShowsSome) {
+TEST(Report, MentionsPublishedFiguresOnlyIfShown) {
   ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   EXPECT_THAT(make_report({run_of(trace, "readers")}, {}).html, HasSubstr("Hollow marks are published"));
   EXPECT_THAT(make_report({run_of(trace, "readers")}, {.published = false}).html, Not(HasSubstr("Hollow marks")));
