@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of verbs that run or measure models, and how these verbs speak while they work.
+// The flags of verbs that run or measure models, and the notices and progress of these verbs.
 #pragma once
 
 #include <functional>

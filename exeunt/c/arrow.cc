@@ -109,12 +109,16 @@ ArrowSchema schema_of(const char* format, const char* name, std::vector<ArrowSch
 
 std::vector<ArrowSchema> schemas_of_columns(Problem problem) {
   std::vector<ArrowSchema> out;
-  if (problem == Problem::multi_label) {
-    out = {schema_of("+l", "labels", {schema_of("u", "item")}), schema_of("+l", "scores", {schema_of("f", "item")})};
-  } else if (problem == Problem::regression) {
-    out = {schema_of("f", "value")};
-  } else {
-    out = {schema_of("u", "label"), schema_of("f", "score")};
+  switch (problem) {
+    case Problem::classification:
+      out = {schema_of("u", "label"), schema_of("f", "score")};
+      break;
+    case Problem::multi_label:
+      out = {schema_of("+l", "labels", {schema_of("u", "item")}), schema_of("+l", "scores", {schema_of("f", "item")})};
+      break;
+    case Problem::regression:
+      out = {schema_of("f", "value")};
+      break;
   }
   out.push_back(schema_of("i", "exit_layer"));
   return out;
@@ -148,12 +152,12 @@ class AnswerColumns {
   std::vector<ArrowArray> arrays() && {
     std::vector<ArrowArray> out;
     const auto values = static_cast<int64_t>(scores_.size());
-    const bool several = exits_.problem == Problem::multi_label;
-    Arrays labels = column(!several), scores = column(!several);
+    const bool multi_label = exits_.problem == Problem::multi_label;
+    Arrays labels = column(!multi_label), scores = column(!multi_label);
     labels.add(std::move(ends_));
     labels.add(std::move(bytes_));
     scores.add(std::move(scores_));
-    if (several) {
+    if (multi_label) {
       for (auto& [items, count] : {std::pair(&labels, values), std::pair(&scores, values)}) {
         Arrays list = column(true);
         list.add(lists_);

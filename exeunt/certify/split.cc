@@ -107,7 +107,7 @@ Grouping::Grouping(const GroupPlan& plan, const CalibrationData& data) : plan_(p
   if (plan.by.empty() || plan.by == "exit") return;
   if (plan.by == "label") {
     if (data.fit.info.problem == Problem::regression) refuse("a model that predicts numbers has no labels");
-    several_ = data.fit.info.problem == Problem::multi_label;
+    multi_label_ = data.fit.info.problem == Problem::multi_label;
     gold_ = data.fit.labelled() && data.certify.labelled() && data.report.labelled();
     names_ = data.fit.info.labels;
   } else if (plan.by == "length") {
@@ -147,8 +147,8 @@ std::vector<std::vector<size_t>> Grouping::rows_of(const ExitTrace& part, const 
   std::vector<std::vector<size_t>> groups(names_.size());
   if (names_.empty()) return groups;
   for (size_t row = 0; row < part.rows; ++row) {
-    if (!several_) groups[group_of(part, rows, row)].push_back(row);
-    for (int label = 0; several_ && label < part.width; ++label)
+    if (!multi_label_) groups[group_of(part, rows, row)].push_back(row);
+    for (int label = 0; multi_label_ && label < part.width; ++label)
       if (has(part, row, label)) groups[static_cast<size_t>(label)].push_back(row);
   }
   return groups;

@@ -68,7 +68,7 @@ class Grouping {
   std::vector<std::string> names_;
   std::vector<int32_t> least_;  // by length: tokens of each group's shortest text
   bool gold_ = false;           // by label: of the data
-  bool several_ = false;        // by label: at once
+  bool multi_label_ = false;    // by label
 };
 
 // Which rows of a trace may test a promise: those whose texts the model has not learned.

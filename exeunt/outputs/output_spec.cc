@@ -53,12 +53,24 @@ std::vector<int> labels_of(const OutputSpec& outputs, std::span<const float> log
 }
 
 float answer_of(const OutputSpec& outputs, std::span<const float> logits) noexcept {
-  if (outputs.problem == Problem::regression) return logits[0];
-  return static_cast<float>(answer_number(outputs.exit_logits(logits)));
+  switch (outputs.problem) {
+    case Problem::classification:
+    case Problem::multi_label:
+      return static_cast<float>(answer_number(outputs.exit_logits(logits)));
+    case Problem::regression:
+      break;
+  }
+  return logits[0];
 }
 
 bool same_answer(const OutputSpec& outputs, std::span<const float> one, std::span<const float> other) {
-  if (outputs.problem != Problem::multi_label) return answer_of(outputs, one) == answer_of(outputs, other);
+  switch (outputs.problem) {
+    case Problem::classification:
+    case Problem::regression:
+      return answer_of(outputs, one) == answer_of(outputs, other);
+    case Problem::multi_label:
+      break;
+  }
   const ExitLogits first = outputs.exit_logits(one), second = outputs.exit_logits(other);
   for (int c = 0; c < first.classes; ++c)
     if (has_label(first, c) != has_label(second, c)) return false;

@@ -136,7 +136,14 @@ std::string loss_help() {
 }
 
 RiskLoss default_loss(Problem problem) noexcept {
-  return problem == Problem::regression ? RiskLoss::abs_diff : RiskLoss::disagreement;
+  switch (problem) {
+    case Problem::classification:
+    case Problem::multi_label:
+      return RiskLoss::disagreement;
+    case Problem::regression:
+      return RiskLoss::abs_diff;
+  }
+  return RiskLoss::disagreement;
 }
 
 LossOf::LossOf(const RiskLoss& which, const OutputSpec& of, double range) : loss(which), outputs(of), width(range) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // policy.json: the policies a model runs by default, one entry for each engine and precision that it was calibrated
 // on, with the certificate, the conditions under which that holds, and the test behind it.
-// Strict to read, replaced whole by rename, and guarded by a lock while somebody works on it.
+// Strict to read, replaced whole by rename, and locked while a process changes it.
 #pragma once
 
 #include <array>

@@ -20,7 +20,7 @@ namespace exeunt::serve {
 namespace {
 
 constexpr size_t kRemembered = 1 << 16;
-constexpr auto kKeepEvery = std::chrono::seconds(1);  // what a killed server forgets
+constexpr auto kKeepEvery = std::chrono::seconds(1);  // at most this is lost if the server is killed
 
 }  // namespace
 

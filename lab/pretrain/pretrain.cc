@@ -72,7 +72,7 @@ class Pretraining {
   PretrainResult go();
 
  private:
-  // The first process alone speaks and writes.
+  // Rank 0 alone prints and writes.
   [[nodiscard]] bool is_rank_zero() const noexcept { return world_.rank() == 0; }
   void notice(std::string_view text) const {
     if (options_.notice && is_rank_zero()) options_.notice(text);

@@ -452,7 +452,7 @@ std::string name_of_run(const std::string& path) {
   return name.ends_with(".safetensors") ? name.substr(0, name.size() - std::string_view(".safetensors").size()) : name;
 }
 
-// A policy file speaks for the run whose weights it names; a policy's text for the others.
+// A policy file is of the run whose weights it names; a policy's text for the others.
 std::string named_for(const ReportPlan& plan, const ExitTrace& trace) {
   std::string chosen;
   for (const std::string& policy : plan.policies) {

@@ -197,7 +197,7 @@ void BatchRunner::enqueue_part(BatchCursor& at) {
     const int layer = at.layer + 1;
     const bool has_exit = at.next < sites.size() && sites[at.next].after == layer;
     const SiteUse use = has_exit ? static_cast<SiteUse>(at.uses[at.next]) : SiteUse::none;
-    // At the last layer everybody leaves; where the exit reads row 0 alone, nothing else is computed.
+    // At the last layer every text leaves; where the exit reads row 0 alone, nothing else is computed.
     const bool last = layer == at.layers && !at.after && has_exit && at.capacity.texts > 1 &&
                       !reads_all_rows(model_.exits, sites[at.next]);
     left = use == SiteUse::leave && layer < at.layers;

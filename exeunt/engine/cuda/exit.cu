@@ -211,7 +211,7 @@ __device__ void classify(const ExitJob& job, int text) {
 }
 
 // The list of those that stay, in their order: every thread counts a run of texts, then knows where its own begin.
-__device__ void list_stayers(const ExitJob& job, int texts) {
+__device__ void list_remaining(const ExitJob& job, int texts) {
   if (texts == 1) {
     if (threadIdx.x != 0) return;
     const bool stays = __ldcg(job.leaves) == 0;
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(kThreads, 2) exit_texts(ExitJob job) {
   if (warp < here) classify<T>(job, first + warp);
   if (job.ramp) return;
   if (!last_to_arrive(job.arrived, static_cast<unsigned>((texts + kExitTexts - 1) / kExitTexts))) return;
-  list_stayers(job, texts);
+  list_remaining(job, texts);
 }
 
 // The same where every text is at an exit of its own, or looks at none, and its vector is made.
@@ -328,7 +328,7 @@ __global__ void __launch_bounds__(kThreads, 2) exit_grouped(GroupedExitJob job) 
     }
   }
   if (!last_to_arrive(job.exit.arrived, static_cast<unsigned>((texts + kExitTexts - 1) / kExitTexts))) return;
-  list_stayers(job.exit, texts);
+  list_remaining(job.exit, texts);
 }
 
 static_assert(kWarpOutputs * kExitTexts == 32 && kExitTexts <= kWarps);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA door as this build has it: with a GPU, without one, or as the stub.
+// The interface to CUDA as this build has it: with a GPU, without one, or as the stub.
 #include "exeunt/engine/cuda/cuda.h"
 
 #include "exeunt/engine/device.h"
