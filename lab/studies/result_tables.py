@@ -573,6 +573,11 @@ def apart_layers_phrase(results):
     return f"{mean(run['apart']['layers'] for run in apart_runs(results)):.2f} of 12 layers"
 
 
+def apart_changed_phrase(results):
+    """Of the same texts as the layers."""
+    return f"{100 * mean(run['apart']['risk'] for run in apart_runs(results)):.1f} %"
+
+
 def apart_dev_phrase(results):
     """The answers that change and the layers that run, of the same texts."""
     layers = mean(run['apart']['dev']['early']['average_layers'] for run in apart_runs(results))
@@ -588,7 +593,7 @@ def four_queries_phrase(results):
 
 PHRASES = {'runs': runs_phrase, 'torch': torch_phrase, 'seeds': seeds_phrase, 'held-out-rows': held_out_phrase,
            'cudnn-runs': cudnn_phrase, 'watched-rows': watched_phrase, 'claims-held': claims_phrase, 'claims-readers-held': reader_claims_phrase, 'own-runs': own_runs_phrase, 'own-missing': own_missing_phrase, 'attach-layers': apart_layers_phrase,
-           'attach-dev': apart_dev_phrase, 'attach-four-queries': four_queries_phrase}
+           'attach-changed': apart_changed_phrase, 'attach-dev': apart_dev_phrase, 'attach-four-queries': four_queries_phrase}
 
 OPEN, CLOSE, END = '<!-- from results: ', ' -->', '<!-- end of results -->'
 

@@ -538,6 +538,7 @@ class AttachTables(unittest.TestCase):
         (found,) = made.apart_tables(self.tables(runs))
         self.assertEqual(found['rows'][-1], ['mean', '2.50 ± 0.71', '1.00 ± 0.00', '3.00 ± 0.00', '2.00 ± 1.41', '91.0 ± 0.0', '90.0 ± 0.0'])
         self.assertEqual(made.apart_layers_phrase(self.tables(runs)), '2.50 of 12 layers')
+        self.assertEqual(made.apart_changed_phrase(self.tables(runs)), '1.0 %')
         self.assertEqual(made.apart_dev_phrase(self.tables(runs)), '2.0 % at 3.00 layers')
         (found,) = made.attached_tables(self.tables(runs))
         self.assertEqual(found['rows'], [
