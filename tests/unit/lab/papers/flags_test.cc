@@ -103,6 +103,9 @@ TEST(Flags, EvaluationWithTheOriginalsSettingsOrOutputIsASweep) {
     EXPECT_THAT(now.notices, Contains(HasSubstr("is 'exeunt sweep'")));
   }
   EXPECT_EQ(with_current_names({"eval", "m", "--policy", "full"}).words.front(), "eval");
+  EXPECT_THAT(with_current_names({"eval", "m", "--eval_each_highway"}).words, ElementsAre("eval", "m", "--each-exit"));
+  EXPECT_THAT(with_current_names({"eval", "m", "--view=deebert", "--eval_each_highway"}).words,
+              ElementsAre("sweep", "m", "--view=deebert"));  // which has no --each-exit
 }
 
 // transformers' defaults, and flags that the originals' losses take and do not use.
