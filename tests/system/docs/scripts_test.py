@@ -30,6 +30,11 @@ ORIGINALS = {f'{system}/{folder}{name}.sh' for system, folder, names in (
     ('elasticbert', 'finetune-dynamic/', ('finetune_elue_entropy', 'finetune_elue_patience')),
     ('elbert', '', ('glue_run',))) for name in names}
 
+# What each backbone's name stands for here, too.
+RUNS = {'saved_models/bert-base/MRPC/two_stage': 'bert', 'elsewhere/roberta-base/SST-2/two_stage': 'roberta',
+        'saved_models/pabee/albert/STS-B': 'albert', 'saved_models/elbert/albert_large/RTE': 'albert',
+        'ckpts/elasticbert-base/glue/RTE': 'elasticbert', 'ckpts/elue/entropy/MRPC': 'elasticbert'}
+
 
 def expect(condition, what):
     if not condition:
@@ -102,6 +107,9 @@ def deebert():
         files(f'plotting/saved_models/bert-base/MNLI/{leaf}', *ENTROPY_FILES)
     script('deebert/train_highway.sh', MODEL_TYPE='roberta', DATASET='SST-2', SAVED_MODELS='elsewhere')
     trained('elsewhere/roberta-base/SST-2/two_stage', 3, {**DEEBERT, 'epochs': 10}, stages=2)
+    for name in ('eval_highway', 'eval_entropy'):
+        script(f'deebert/{name}.sh', MODEL_TYPE='roberta', DATASET='SST-2', SAVED_MODELS='elsewhere')
+    files('plotting/elsewhere/roberta-base/SST-2/two_stage', *ENTROPY_FILES)
 
 
 def romebert():
@@ -201,6 +209,9 @@ def main():
         tiny.make(SCRATCH, EXEUNT, ROOT / 'tests/fixtures')
         for part in (deebert, romebert, pabee, elasticbert, elbert):
             part()
+        for run, family in RUNS.items():
+            got = json.loads((SCRATCH / run / 'config.json').read_text())['model_type']
+            expect(got == family, f'{run}: {got}, want {family}')
     there = {str(path.relative_to(SCRIPTS)) for path in SCRIPTS.rglob('*.sh')}
     expect(ran == there == ORIGINALS, f'not run: {there - ran}; not the originals: {there ^ ORIGINALS}')
     print(f'{len(ran)} scripts')
