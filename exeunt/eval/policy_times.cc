@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "exeunt/base/error.h"
 #include "exeunt/engine/resolve.h"
@@ -35,6 +36,14 @@ Resolved resolved_for(const MeasureOptions& options, const Checkpoint& model) {
                          .precision = precision_named(options.precision),
                          .max_length = options.max_length,
                          .engine = engine_traits(model, options.device)});
+}
+
+// How far a policy's speed-ups over full depth lie apart, from round to round.
+double spread_of(const Runner& full, const Runner& runner) {
+  std::vector<double> speedups(full.ms.size());
+  std::transform(full.ms.begin(), full.ms.end(), runner.ms.begin(), speedups.begin(), std::divides<>());
+  const auto [low, high] = std::minmax_element(speedups.begin(), speedups.end());
+  return *high / *low - 1;
 }
 
 double median(std::vector<double> values) {
@@ -70,6 +79,7 @@ PolicyTimes time_policies(Engine& engine, std::span<const Encoding> texts, std::
     PolicyTime time{.policy = i == 0 ? "full" : str(policies[i - 1]), .ms = ms, .clock_speedup = full_ms / ms};
     time.average_layers = runners[i].average_layers;
     time.layers_speedup = depth / time.average_layers;
+    out.spread = std::max(out.spread, spread_of(runners.front(), runners[i]));
     (i == 0 ? out.full : out.rows.emplace_back()) = std::move(time);
   }
   return out;

@@ -28,6 +28,7 @@ struct PolicyTimes {
   std::string engine = {}, precision = {};
   int threads = 0, rounds = 0;
   size_t texts = 0, at_once = 0;
+  double spread = 0;  // of the policy where rounds differ most: its largest speed-up over its smallest, less 1
 };
 
 struct TimingPlan {

@@ -77,6 +77,7 @@ struct OurScores {
   bool cut_short = false;                      // each exit is a truncated model of that many layers
   std::vector<Exit> exits = {};
   std::vector<Point> points = {};
+  double clock_spread = 0;  // of the points' speed-ups by the clock, from round to round (eval/policy_times.h)
 };
 
 // What a training did other than its paper's recipe, of the recipe.json of its folder: "batch 32, not 8".
