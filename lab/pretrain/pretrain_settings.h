@@ -25,7 +25,7 @@ struct PretrainSettings : RunSettings {
 
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {
-    visit(shapes_weights({"steps", "Steps, instead of epochs; 0 = as many as the epochs have", "--steps", 0}),
+    visit(shapes_weights({"steps", "Steps, instead of epochs; 0 = as many as the epochs have", "--max-steps", 0}),
           self.steps);
     visit(shapes_weights(
               {.name = "epochs", .help = "Passes over the corpus", .flag = "--epochs", .low = 0, .open = true}),

@@ -85,8 +85,8 @@ def same_curve(hosts, folder, say):
 
 def same_pretraining(hosts, folder, say):
     pretraining.corpus(folder / 'corpus.txt')
-    pretraining.done(folder, *pretraining.arguments('pretrained-one', '--batch', '4', '--accumulation', '2', '--steps', '6'))
-    for status, errors in map(ended, hosts.both(pretraining.arguments('pretrained-two', '--batch', '8', '--steps', '6'), folder)):
+    pretraining.done(folder, *pretraining.arguments('pretrained-one', '--batch', '4', '--accumulation', '2', '--max-steps', '6'))
+    for status, errors in map(ended, hosts.both(pretraining.arguments('pretrained-two', '--batch', '8', '--max-steps', '6'), folder)):
         expect(status == 0, f'a host that pretrains ended with {status}: {errors}')
     worst = pretraining.furthest(*(pretraining.weights(folder / name) for name in ('pretrained-one', 'pretrained-two')))
     expect(worst < 1e-4, f'weights pretrained on two hosts differ by {worst} from those of one process')

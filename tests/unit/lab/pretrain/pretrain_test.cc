@@ -380,7 +380,7 @@ TEST(PretrainSettings, HaveTheirNamesRangesAndDefaults) {
     all += fmt::format("{} {} {:g} {:g}{} {} = {}\n", field.name, field.flag, field.low, field.high,
                        field.open ? " open" : "", field.in, value);
   });
-  EXPECT_EQ(all, R"(steps --steps 0 inf 1 = 0
+  EXPECT_EQ(all, R"(steps --max-steps 0 inf 1 = 0
 epochs --epochs 0 inf open 1 = 1
 batch --batch 1 inf 1 = 256
 accumulation --accumulation 1 inf 1 = 1

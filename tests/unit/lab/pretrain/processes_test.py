@@ -70,7 +70,7 @@ def furthest(one, two):
 
 
 def same_as_accumulation(folder):
-    steps = ('--steps', '6', '--eval-every', '3')
+    steps = ('--max-steps', '6', '--eval-every', '3')
     done(folder, *arguments('one', '--batch', '4', '--accumulation', '2', *steps))
     said = done(folder, 'launch', '--nproc', '2', *arguments('two', '--batch', '8', *steps))
     expect(said.stdout.count('wrote two') == 1, f'want one process to speak for both: {said.stdout}')
@@ -88,18 +88,18 @@ def same_as_accumulation(folder):
     first, second = weights(folder / 'one'), weights(folder / 'two')
     expect(furthest(first, second) < 1e-4, f'weights differ by {furthest(first, second)}')
     # A batch of one row leaves a process without any.
-    done(folder, *arguments('one-row', '--batch', '1', '--steps', '3'))
-    done(folder, 'launch', '--nproc', '2', *arguments('one-row-of-two', '--batch', '1', '--steps', '3'))
+    done(folder, *arguments('one-row', '--batch', '1', '--max-steps', '3'))
+    done(folder, 'launch', '--nproc', '2', *arguments('one-row-of-two', '--batch', '1', '--max-steps', '3'))
     worst = furthest(weights(folder / 'one-row'), weights(folder / 'one-row-of-two'))
     expect(worst < 1e-4, f'with a row for two processes weights differ by {worst}')
     # Steps of other rows end elsewhere, so the comparison says something.
-    done(folder, *arguments('other', '--batch', '4', '--steps', '6'))
+    done(folder, *arguments('other', '--batch', '4', '--max-steps', '6'))
     expect(furthest(first, weights(folder / 'other')) > 1e-3, 'half the rows lead to the same weights')
 
 
 def resumed(folder):
     """With dropout, whose random numbers each process has for itself."""
-    command = ['launch', '--nproc', '2', *arguments('whole', '--batch', '4', '--accumulation', '2', '--steps', '6', '--save-every', '2',
+    command = ['launch', '--nproc', '2', *arguments('whole', '--batch', '4', '--accumulation', '2', '--max-steps', '6', '--save-every', '2',
                                                     '--keep-checkpoints', '0', model='dropout')]
     done(folder, *command)
     whole = (folder / 'whole/model/model.safetensors').read_bytes()
@@ -114,7 +114,7 @@ def resumed(folder):
 
 
 def refused(folder):
-    result = run(folder, 'launch', '--nproc', '2', *arguments('one', '--steps', '1'))
+    result = run(folder, 'launch', '--nproc', '2', *arguments('one', '--max-steps', '1'))
     expect(result.returncode == 2 and result.stderr.count('error:') == 1, f'a folder that holds a run: {result.returncode}, {result.stderr}')
 
 
