@@ -195,8 +195,8 @@ def patched(document, patches, where):
     return document
 
 
-def check_kustomizations(root, deployment, known, routes):
-    """What they name exists, and the deployment is still right after their patches."""
+def overlaid(root, deployment):
+    """{overlay: the deployment after its patches}; what the overlays name exists."""
     folder = pathlib.Path(root, 'deploy/kubernetes')
     after = {}
     for path in sorted(folder.rglob('kustomization.yaml')):
@@ -208,8 +208,23 @@ def check_kustomizations(root, deployment, known, routes):
         for patch in content.get('patches', []):
             expect(patch['target'] == {'kind': 'Deployment', 'name': deployment['metadata']['name']}, f'{where}: patches another')
             after[path.parent.name] = patched(deployment, yaml.safe_load(patch['patch']), where)
-            pod = after[path.parent.name]['spec']['template']['spec']
-            check_container(where, pod['containers'][0], known, routes, pod['securityContext'])
+    return after
+
+
+def documents(root):
+    """[[where, document]] of all manifests and of the deployments that the overlays make."""
+    found = [[name, document] for name in manifests(root)
+             for document in yaml.safe_load_all(pathlib.Path(root, 'deploy/kubernetes', name).read_text(encoding='utf-8'))]
+    deployment = next(document for _, document in found if document['kind'] == 'Deployment')
+    return found + [[f'overlays/{name}', document] for name, document in overlaid(root, deployment).items()]
+
+
+def check_overlays(root, deployment, known, routes):
+    """The deployment is still right after the patches of an overlay."""
+    after = overlaid(root, deployment)
+    for name, changed in after.items():
+        pod = changed['spec']['template']['spec']
+        check_container(name, pod['containers'][0], known, routes, pod['securityContext'])
     expect(sorted(after) == ['cpu', 'gpu'] and 'replicas' not in after['cpu']['spec'], 'the autoscaler does not own the replicas')
     gpu = after['gpu']['spec']['template']['spec']['containers'][0]
     expect('--device=cuda' in gpu['args'] and 'nvidia.com/gpu' in gpu['resources']['limits'], 'gpu: without a GPU')
@@ -225,7 +240,7 @@ def check_kubernetes(root, known, routes):
         for document in yaml.safe_load_all(open(os.path.join(folder, name), encoding='utf-8')):
             expect({'apiVersion', 'kind', 'metadata', 'spec'} <= set(document), f'{name}: a document lacks a part')
             kinds[document['kind']] = document
-    check_kustomizations(root, kinds['Deployment'], known, routes)
+    check_overlays(root, kinds['Deployment'], known, routes)
     deployment, service = kinds['Deployment']['spec'], kinds['Service']['spec']
     pod = deployment['template']
     labels = pod['metadata']['labels']
