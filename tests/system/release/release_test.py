@@ -4,7 +4,8 @@
 
     release_test.py DIST REPOSITORY ROOTS     as root; Debian systems are kept in ROOTS as SUITE.tar
 
-The tarball is tried on Debian 11, 12 and 13, the Debian packages on 12, the image in its own root. Exit status 1 with what went wrong.
+The tarball is tried on Debian 11, 12 and 13, the wheel on 11 and 13, the Debian packages and that of npm on 12, the image in its own
+root. Exit status 1 with what went wrong.
 """
 import contextlib
 import hashlib
@@ -29,8 +30,8 @@ MB = 1_000_000
 # What apt, dpkg and the kernel keep, installed or not, and what is mounted or brought by this test.
 NOT_OURS = re.compile(r'(proc|sys|dev|run|work|tmp|root|var/cache|var/log|var/lib/apt|var/lib/dpkg/(status|diversions)-old|'
                       r'etc/(passwd|shadow|group|gshadow|subuid|subgid)-|var/lib/systemd/deb-systemd.*)(/|$)')
-ENVIRONMENT = {'PATH': '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/work', 'LC_ALL': 'C.UTF-8',
-               'NO_COLOR': '1', 'DEBIAN_FRONTEND': 'noninteractive', 'PORT': '0'}
+ENVIRONMENT = {'PATH': '/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/work', 'LC_ALL': 'C.UTF-8',
+               'NO_COLOR': '1', 'DEBIAN_FRONTEND': 'noninteractive', 'PORT': '0', 'PYTHONDONTWRITEBYTECODE': '1'}
 
 
 def one(pattern):
@@ -41,12 +42,13 @@ def one(pattern):
 
 
 @contextlib.contextmanager
-def bare(suite):
-    """A Debian system with the packages that are always there and nothing else."""
-    kept = ROOTS / f'{suite}.tar'
+def bare(suite, *packages):
+    """A Debian system with the packages that are always there, those named, and nothing else."""
+    kept = ROOTS / f'{"-".join([suite, *packages])}.tar'
     if not kept.exists():
         ROOTS.mkdir(parents=True, exist_ok=True)
-        subprocess.run(['mmdebstrap', '--quiet', '--variant=minbase', '--include=ca-certificates', suite, f'{kept}.new'], check=True)
+        subprocess.run(['mmdebstrap', '--quiet', '--variant=minbase', '--include=' + ','.join(['ca-certificates', *packages]),
+                        suite, f'{kept}.new'], check=True)
         os.rename(f'{kept}.new', kept)
     with tempfile.TemporaryDirectory(dir=ROOTS) as folder:
         subprocess.run(['tar', '-C', folder, '-xf', kept], check=True)
@@ -90,9 +92,8 @@ def expect_as_before(before, root, what):
         sys.exit(f'{what}: left {sorted(after - before)}, took {sorted(before - after)}')
 
 
-def use(root, what, user='0'):
-    """The commands of README.md that follow its installation; the time to the first answer is printed."""
-    start = time.monotonic()
+def use(root, what, start, user='0'):
+    """The commands of README.md that follow its installation; the time from its start to the first answers is printed."""
     readme.give_finished_model(root / 'work')
     for path in (root / 'work', root / 'work/my-finetuned-bert'):
         os.chown(path, int(user), int(user))
@@ -108,11 +109,11 @@ def try_tarball(suite):
     archive = one('exeunt-*-linux-*.tar.xz')
     with bare(suite) as root:
         subprocess.run(['tar', '-C', root / 'work', '-xf', archive], check=True)
-        before = files(root)
+        before, start = files(root), time.monotonic()
         install = f'/work/{archive.name.removesuffix(".tar.xz")}/install.sh'
         for _ in range(2):  # the second time as an upgrade
             run(root, install)
-        use(root, f'{archive.name} on {suite}')
+        use(root, f'{archive.name} on {suite}', start)
         run(root, f'{install} --uninstall')
         expect_as_before(before, root, archive.name)
 
@@ -123,12 +124,14 @@ def try_debian():
             shutil.copy(path, root / 'work')
         run(root, 'apt-get -qq update')
         before = files(root)
+        run(root, "sh -c 'apt-get -qq install --yes --no-install-recommends --download-only ./exeunt_*.deb ./libexeunt*.deb'")
+        start = time.monotonic()  # the network apart
         run(root, "sh -c 'apt-get -qq install --yes --no-install-recommends ./exeunt_*.deb ./libexeunt*.deb'")
         for name in ('etc/exeunt', 'lib/systemd/system/exeunt.service', 'usr/share/man/man1/exeunt.1.gz', 'usr/include/exeunt.h',
                      'usr/share/bash-completion/completions/exeunt', 'usr/lib/*/libexeunt.so', 'usr/lib/*/pkgconfig/exeunt.pc'):
             if not list(root.glob(name)):
                 sys.exit(f'the packages lack /{name}')
-        use(root, 'Debian packages')
+        use(root, 'Debian packages', start)
         run(root, "sh -c 'apt-get -qq install --yes --no-install-recommends ./exeunt-train_*.deb'")
         if '--recipe' not in run(root, 'exeunt train --help') or 'not found' in run(root, 'ldd /usr/libexec/exeunt/exeunt-train'):
             sys.exit('exeunt-train does not start')
@@ -136,6 +139,39 @@ def try_debian():
         expect_as_before(before, root, 'Debian packages')
         if 'exeunt' in (root / 'etc/passwd').read_text():
             sys.exit('Debian packages: left the user exeunt')
+
+
+def try_wheel(suite):
+    """In a virtual environment, which is first on the PATH: the command inside, and the lines of docs/python.md."""
+    wheel = one('exeunt-*.whl')
+    with bare(suite, 'python3-venv') as root:
+        shutil.copy(wheel, root / 'work')
+        run(root, 'python3 -m venv /opt/venv')
+        before, start = files(root), time.monotonic()
+        run(root, f'pip install --no-index --quiet ./{wheel.name}')
+        use(root, f'{wheel.name} on {suite}', start)
+        lines = 'from exeunt import Classifier; model = Classifier("fast"); print(model("a film of the plot").labels, model.promise)'
+        printed = run(root, f"python -c '{lines}'")
+        if 'at most 2 %' not in printed:
+            sys.exit(f'{wheel.name}: {printed}')
+        run(root, 'pip uninstall --quiet --yes exeunt')
+        expect_as_before(before, root, wheel.name)
+
+
+def try_npm():
+    """With Debian's Node: the lines of js/README.md. npm itself keeps a list of what it removed."""
+    package = one('exeunt-*.tgz')
+    with bare('bookworm', 'npm') as root:
+        shutil.copy(package, root / 'work')
+        shutil.copytree(readme.FIXTURES / 'checkpoints/bert-deebert', root / 'work/models/sst2')
+        run(root, f'npm install --offline --no-audit --no-fund ./{package.name}')
+        page = (ROOT / 'js/README.md').read_text(encoding='utf-8')
+        (root / 'work/three.mjs').write_text(re.search(r'```js\n(.*?)```', page, re.S).group(1), encoding='utf-8')
+        if 'exitLayer' not in run(root, 'node three.mjs'):
+            sys.exit(f'{package.name}: no answer')
+        run(root, 'npm uninstall exeunt')
+        if (root / 'work/node_modules/exeunt').exists():
+            sys.exit(f'{package.name}: not removed')
 
 
 def try_image():
@@ -161,7 +197,7 @@ def try_image():
         if int(user) == 0:
             sys.exit(f'{path.name} runs as root')
         with mounted(root), socket.socket() as free:
-            use(root, path.name, user)
+            use(root, path.name, time.monotonic(), user)
             shutil.copytree(root / 'work/fast', root / 'mnt/models', dirs_exist_ok=True)
             (root / 'run/secrets/exeunt-keys').write_text('a-key-of-this-test\n')
             free.bind(('127.0.0.1', 0))
@@ -210,7 +246,10 @@ def main():
             sys.exit(f'{path.name}: {path.stat().st_size / MB:.1f} MB, want at most {most}')
     for suite in ('bullseye', 'bookworm', 'trixie'):
         try_tarball(suite)
+    for suite in ('bullseye', 'trixie'):
+        try_wheel(suite)
     try_debian()
+    try_npm()
     try_image()
     return 0
 
