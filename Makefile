@@ -48,14 +48,14 @@ parity:  ## compare the tokenizers with the npm package, 200,000 strings per fam
 	@scripts/parity
 
 wheel:  ## build the Python package, for this platform and as sources, into build/wheel/dist
-	@scripts/setup
+	@scripts/setup runtime
 	@cmake --preset wheel --log-level=WARNING > /dev/null
 	@cmake --build --preset wheel -j $(JOBS) --target exeunt exeunt_shared
 	@scripts/wheel build/wheel build/wheel/dist
 	@/usr/bin/python3 python/build_backend.py build/wheel/dist
 
 npm:  ## build the npm package for this platform into build/wheel/dist
-	@scripts/setup node
+	@scripts/setup runtime node
 	@cmake --preset wheel --log-level=WARNING > /dev/null
 	@cmake --build --preset wheel -j $(JOBS) --target exeunt_shared
 	@scripts/npm build/wheel build/wheel/dist

@@ -78,6 +78,14 @@ class Setup(unittest.TestCase):
         self.assertEqual(done.returncode, 100)
         self.assertNotIn('done in', done.stdout)
 
+    def test_only_what_trains_wants_libtorch(self):
+        def listed(*groups):
+            done = subprocess.run([ROOT / 'scripts/setup', *groups, '--list'], capture_output=True, text=True, check=True)
+            return set(done.stdout.split())
+
+        self.assertLess({'cmake', 'libtorch-dev'}, listed())
+        self.assertEqual(listed() - listed('runtime'), {'libtorch-dev', 'libgloo-dev', 'libopenblas0-pthread'})
+
     def test_nothing_is_said_where_nothing_is_missing(self):
         # libssl-dev is there for two architectures.
         self.tool('dpkg-query', r'''end=; [ "${2%\\n}" = "$2" ] || end='\n'
