@@ -2,7 +2,6 @@
 #include "exeunt/model/checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <system_error>
 #include <utility>
 
@@ -378,27 +377,17 @@ Checkpoint open_checkpoint(const std::string& model, const OpenOptions& options,
 }
 
 void throw_no_head(const Checkpoint& model) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kTasks = {{
-      {"ForTokenClassification", "labels each token"},
-      {"ForQuestionAnswering", "finds answers within a text"},
-      {"ForMultipleChoice", "chooses among several texts"},
-      {"ForNextSentencePrediction", "tells whether a text follows another"},
-      {"ForMaskedLM", "fills in masked words"},
-  }};
   const std::string where = model.folder().empty() ? "" : model.folder().string() + ": ";
   const std::string hint =
       "want a classifier or regressor of whole texts; to train one: exeunt train --model MODEL --data FILE";
-  std::string name;
+  std::string task;
   if (const ReadPath path = ReadPath::in(model.folder(), kConfigFile); path_exists(path.path())) {
     const Json config = read_json(path);
     JsonObject fields(config, path.string());
-    name = first_architecture(fields);
+    task = other_task(first_architecture(fields));
   }
-  for (const auto& [suffix, does] : kTasks) {
-    if (name.ends_with(suffix))
-      throw Error(Code::bad_file, fmt::format("{}{} {}", where, name.substr(0, 64), does), hint);
-  }
-  throw Error(Code::bad_file, where + "the model has no head: it is an encoder without a classifier", hint);
+  if (task.empty()) task = "the model has no head: it is an encoder without a classifier";
+  throw Error(Code::bad_file, where + task, hint);
 }
 
 }  // namespace exeunt

@@ -28,9 +28,10 @@ Family family_of(JsonObject& fields, std::optional<Family> guess) {
     if (!fields.has(field)) continue;
     const std::string type = fields.string(field);
     if (const auto family = family_named(type)) return *family;
+    const std::string task = other_task(first_architecture(fields));
     throw Error(Code::bad_file,
                 fmt::format("{}: field '{}': got '{}', want one of {}", fields.where(), field, type, known_families()),
-                "only these encoders can be read");
+                fmt::format("{}only these encoders can be read", task.empty() ? "" : task + ", and "));
   }
   // Files older than `model_type`: tell the family by fields that only it has, then by what the weights look like.
   const auto told = find_family([&](const FamilyRow& row) {
@@ -393,6 +394,23 @@ std::string first_architecture(JsonObject& fields) {
   const Json* list = fields.find("architectures");
   if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string()) return {};
   return list->front().get<std::string>();
+}
+
+std::string other_task(const std::string& architecture) {
+  constexpr std::pair<std::string_view, std::string_view> kTasks[] = {
+      {"ForTokenClassification", "labels each token"},
+      {"ForQuestionAnswering", "finds answers within a text"},
+      {"ForMultipleChoice", "chooses among several texts"},
+      {"ForNextSentencePrediction", "tells whether a text follows another"},
+      {"ForMaskedLM", "fills in masked words"},
+      {"ForConditionalGeneration", "writes texts"},
+      {"ForCausalLM", "writes texts"},
+      {"LMHeadModel", "writes texts"},
+      {"EncoderDecoderModel", "writes texts"}};
+  for (const auto& [suffix, does] : kTasks) {
+    if (architecture.ends_with(suffix)) return fmt::format("{} {}", architecture.substr(0, 64), does);
+  }
+  return {};
 }
 
 ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess) {

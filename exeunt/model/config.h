@@ -63,4 +63,7 @@ struct ModelConfig {
 // The first of `architectures` in config.json, or empty.
 [[nodiscard]] std::string first_architecture(JsonObject& fields);
 
+// "BertForTokenClassification labels each token": what a model of another task does; empty for others.
+[[nodiscard]] std::string other_task(const std::string& architecture);
+
 }  // namespace exeunt

@@ -74,6 +74,14 @@ TEST(Config, InfersFamilyOfOldFiles) {
             "xlm-roberta, camembert, modernbert, deberta-v2");
 }
 
+TEST(Config, NamesTheTaskOfOtherEncoders) {
+  const Error error = config_refusal(R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]})");
+  EXPECT_THAT(error.what(), HasSubstr("field 'model_type': got 't5', want one of bert,"));
+  EXPECT_EQ(error.hint(), "T5ForConditionalGeneration writes texts, and only these encoders can be read");
+  EXPECT_EQ(config_refusal(R"({"model_type": "mpnet", "architectures": ["MPNetModel"]})").hint(),
+            "only these encoders can be read");
+}
+
 TEST(Config, ReadsLabelsInTheOrderOfTheirIndices) {
   EXPECT_THAT(parse(R"({"model_type": "bert", "id2label": {"10": "k", "0": "a", "1": "b", "2": "c", "3": "d", "4": "e",
                         "5": "f", "6": "g", "7": "h", "8": "i", "9": "j"}})")
