@@ -43,7 +43,8 @@ bool has_digit(std::string_view text) noexcept {
   return text.find_first_of("0123456789") != std::string_view::npos;
 }
 
-// A typo is rare beside what was meant; "topic 1" and "topic 2" are two topics.
+// A typo is rare beside what was meant, and most letters are right: "spam" is no typo of "ham". "topic 1" and "topic 2"
+// are two topics.
 std::vector<NearLabels> near_labels(const Dataset& data, const std::vector<int64_t>& counts) {
   std::vector<NearLabels> out;
   if (data.labels.size() > kMostCompared) return out;
@@ -51,7 +52,8 @@ std::vector<NearLabels> near_labels(const Dataset& data, const std::vector<int64
     if (counts[i] == 0 || data.labels[i].size() < 4 || has_digit(data.labels[i])) continue;
     std::vector<std::string> common;
     for (size_t j = 0; j < data.labels.size(); ++j) {
-      if (counts[j] >= 10 * counts[i] && edit_distance(data.labels[i], data.labels[j]) <= 2)
+      const size_t most = std::min<size_t>(2, std::min(data.labels[i].size(), data.labels[j].size()) / 2);
+      if (counts[j] >= 10 * counts[i] && edit_distance(data.labels[i], data.labels[j]) <= most)
         common.push_back(data.labels[j]);
     }
     const std::string best = nearest(data.labels[i], common);

@@ -52,6 +52,16 @@ TEST(Inspect, CountsWhatIsOdd) {
   EXPECT_EQ(warnings_of(facts, data, DataUse::measure).size(), 3U) << "rare labels matter to whoever learns";
 }
 
+TEST(Inspect, TypoHasMostOfTheLetters) {
+  const auto near = [](const std::string& common, const std::string& rare) {
+    return inspect(own_rows("text,label\n" + many_rows(common, 60) + many_rows(rare, 2))).near.size();
+  };
+  EXPECT_EQ(near("ham", "spam"), 0U);
+  EXPECT_EQ(near("bad", "good"), 0U);
+  EXPECT_EQ(near("spam", "sapm"), 1U);
+  EXPECT_EQ(near("god", "good"), 1U);
+}
+
 TEST(Inspect, CountsWordsAndPairs) {
   UserColumns columns;
   columns.format = DataFormat::csv;
