@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -195,7 +196,7 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
        .fields = {{"share", fmt::format("{:g} %", 100 * shadow.share)},
                   {"reference", reference == LossReference::fp32 ? "fp32 at full depth" : "full depth"},
                   {"memory", fmt::format("{:.1f} MiB", static_cast<double>(engines->bytes()) / (1 << 20))},
-                  {"processor", fmt::format("about {:.2g} % of the answers'", 100 * more / usual)}}});
+                  {"processor", fmt::format("about {:.0f} % of the answers'", std::ceil(100 * more / usual))}}});
   return engines;
 }
 

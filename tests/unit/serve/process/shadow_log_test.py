@@ -107,6 +107,7 @@ def main():
         server = Server(program, model, *flags)
         started = [line for line in server.log if '"message":"shadow runs"' in line]
         expect(len(started) == 1 and 'fp32 at full depth' in started[0] and 'MiB' in started[0], f'start: {started}')
+        expect(re.search(r'"processor":"about [1-9]\d* % of the answers', started[0]), f'share of the processor: {started}')
         expect(metric(server, 'shadow_memory_bytes') > 0, 'the reference is an engine of its own, and its memory a metric')
         feed(server, TEXTS)
         feed(server, TEXTS[:24])  # repeats count again
