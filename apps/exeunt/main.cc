@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
          .add_verbs = add_all_verbs,
          .examples =
              {"exeunt train --data my.csv               train on your texts, certify; the model goes to runs/my",
-              "exeunt calibrate runs/my --max-drop 5%   certify precision and exits for another loss or other rows",
+              "exeunt attach MODEL --texts log.txt      give a finished classifier exits and a certificate",
               "exeunt serve runs/my                     serve the model over HTTP, with a playground",
               "exeunt-lab help                          more verbs: the papers' flags, figures and benchmarks"},
          .argv = argv},
