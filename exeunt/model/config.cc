@@ -9,6 +9,7 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
 #include "exeunt/base/number.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/model/family.h"
 
 namespace exeunt {
