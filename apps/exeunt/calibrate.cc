@@ -17,6 +17,7 @@ struct CalibrateFlags {
   BudgetFlags budget{.budgets = {"1%"}};
   std::string exits, loss, decide, max_false, method;
   std::string unit;
+  int keep_top = 0;
   bool no_temperatures = false, report = false, no_report = false, transfer = false;
 };
 
@@ -25,6 +26,7 @@ CalibrationPlan plan_of(const CalibrateFlags& flags) {
   flags.budget.put_into(plan);
   if (!flags.loss.empty()) plan.loss = loss_named(flags.loss);
   if (!flags.decide.empty()) plan.loss = loss_named("decision:" + flags.decide);
+  if (flags.keep_top > 0) plan.loss = loss_named(fmt::format("top:{}", flags.keep_top));
   if (!flags.max_false.empty()) {
     if (!plan.loss || *plan.loss != RiskLoss::missed)
       throw Error(Code::usage, "--max-false: got another loss, want --loss missed:LABEL", "it is the other side of it");
@@ -104,6 +106,12 @@ void add_calibrate(CommandLine& line) {
   verb->add_option("--decide", flags->decide,
                    "Promise a decision, not the answer: '>=T' of a value, 'LABEL>=T' of a label's score")
       ->excludes(loss);
+  verb->add_option("--keep-top", flags->keep_top,
+                   "Promise that the K best candidates of a question stay its K best; of pairs, or with --cluster")
+      ->excludes(loss)
+      ->excludes(verb->get_option("--decide"))
+      ->type_name("K")
+      ->check(number_in(1, int64_t{1} << 20));
   add_profile_flag(*verb, flags->calibrate.run);
   verb->get_option("--profile")
       ->description("Times to choose the precision by, of 'exeunt bench --save'")
@@ -134,8 +142,8 @@ void add_calibrate(CommandLine& line) {
   CLI::Option* transfer = verb->add_flag(
       "--transfer", flags->transfer, "Certify on this engine the policy that was certified on another, on these rows");
   for (const char* other :
-       {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--max-false", "--decide", "--method",
-        "--unlabelled", "--unit", "--group", "--no-temperatures", "--range", "--profile", "--thresholds"})
+       {"--max-drop", "--confidence", "--policy", "--exits", "--loss", "--max-false", "--decide", "--keep-top",
+        "--method", "--unlabelled", "--unit", "--group", "--no-temperatures", "--range", "--profile", "--thresholds"})
     transfer->excludes(verb->get_option(other));
   add_verbose_flag(line, *verb);
   verb->add_option("--out", flags->calibrate.out, "Output policy file")->default_str("the model's policy.json");

@@ -151,6 +151,11 @@ std::string_view unit_name(const Certificate& certificate) {
   return names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
 }
 
+// What is counted: questions, or texts or requests.
+std::string counted_name(const Certificate& certificate) {
+  return info_of(certificate.loss).questions ? unit_of(certificate.cluster_by) : std::string(unit_name(certificate));
+}
+
 // What a policy did on texts that chose nothing.
 std::string figures_text(const CertifiedChoice& done, size_t budget, const PolicyScore& full,
                          const PolicyScore& early) {
@@ -161,7 +166,7 @@ std::string figures_text(const CertifiedChoice& done, size_t budget, const Polic
   const Certificate& certificate = *done.calibration.entry.certificate;
   text += fmt::format("{:.2f} % {} on {} {} {}", 100 * outcome.report, info_of(certificate.loss).figure,
                       reported ? outcome.report_rows : outcome.rows, reported ? "test" : "certification",
-                      unit_name(certificate));
+                      counted_name(certificate));
   if (outcome.interval)
     text += fmt::format(" (95 %: {:.2f} to {:.2f} %)", 100 * outcome.interval->low, 100 * outcome.interval->high);
   if (outcome.others) {
@@ -179,7 +184,7 @@ std::string figures_text(const CertifiedChoice& done, size_t budget, const Polic
 
 void print_promise(const Calibrated& done) {
   const Certificate& certificate = *done.calibration.entry.certificate;
-  fmt::print("\n{} with {} {}", name_of(certificate.method), certificate.rows, unit_name(certificate));
+  fmt::print("\n{} with {} {}", name_of(certificate.method), certificate.rows, counted_name(certificate));
   fmt::print("{}\n", certificate.distinct == static_cast<int64_t>(done.data.certify.rows)
                          ? ""
                          : fmt::format(" of {} texts", certificate.distinct));

@@ -45,6 +45,7 @@ struct Settled {
   double delta = 0;                      // of all budgets
   ValueRange range = {};
   bool clustered = false;  // some rows are drawn together
+  bool means = false;      // and what counts is their mean
   double most = 1;         // of them
   bool by_exit = false;    // every exit keeps kExitShare times the budget
 
@@ -61,8 +62,8 @@ struct Settled {
   // Of rows that chose nothing.
   [[nodiscard]] LossInterval interval(const std::vector<double>& losses, const Sample& of,
                                       const std::vector<size_t>* rows = nullptr) const {
-    const bool means = clustered && info_of(loss).counts && info_of(loss).least == 0;
-    return loss_interval(means ? RiskLoss::abs_diff : loss, draws_of(losses, of, rows).losses);
+    const bool shares = means && info_of(loss).counts && info_of(loss).least == 0;
+    return loss_interval(shares ? RiskLoss::abs_diff : loss, draws_of(losses, of, rows).losses);
   }
 };
 
@@ -74,6 +75,24 @@ size_t largest_cluster(const CalibrationData& data) {
     for (const uint64_t cluster : part->cluster) most = std::max(most, ++rows[cluster]);
   }
   return most;
+}
+
+void require_questions(const Settled& settled) {
+  (void)LossOf(settled.loss, settled.data.fit.info, 0);  // what the model cannot rank, no questions help
+  const std::string name = name_of(settled.loss);
+  if (!settled.clustered)
+    throw Error(
+        Code::usage,
+        fmt::format("loss '{}' is of questions with several candidates: got {} rows to choose by, no two of one "
+                    "question",
+                    name, settled.data.fit.rows),
+        "bring pairs of a question and a candidate (--pair-column), or name the question's column: --cluster "
+        "COLUMN");
+  if (!settled.plan.group.by.empty())
+    throw Error(Code::usage,
+                fmt::format("groups by {}: got loss '{}', which is of questions, not of single rows",
+                            settled.plan.group.by, name),
+                "omit --group");
 }
 
 Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
@@ -93,7 +112,9 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
     refuse("groups by exit: method 'crc' holds in expectation over all texts; use another");
   settled.most = static_cast<double>(largest_cluster(data));
   settled.clustered = settled.most > 1;
-  const bool counts = info_of(settled.loss).counts && !settled.clustered;
+  settled.means = settled.clustered && !info_of(settled.loss).questions;
+  if (info_of(settled.loss).questions) require_questions(settled);
+  const bool counts = info_of(settled.loss).counts && !settled.means;
   if (plan.method) {
     settled.methods = {*plan.method};
   } else {
@@ -103,7 +124,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
   settled.method = settled.methods.front();
   if (settled.method == RiskMethod::ltt_binomial && !counts)
     refuse(fmt::format("method 'ltt-binomial' counts losses of 0 and 1, and '{}'{} has others; use wsr, ltt-hb or crc",
-                       name_of(settled.loss), settled.clustered ? " over clusters" : ""));
+                       name_of(settled.loss), settled.means ? " over clusters" : ""));
   settled.delta = plan.tries > 0 ? plan.delta * share_of_try(plan.tries) : plan.delta;
   settled.range = range_or_observed(plan.range, data.fit);
   if (settled.loss.max_false && !(*settled.loss.max_false >= kLeastMaxDrop && *settled.loss.max_false < 1))
@@ -119,7 +140,7 @@ std::vector<size_t> common(const std::vector<size_t>& one, const std::vector<siz
 
 // All rows that the loss is about and all others, then those of each group.
 Sample Settled::sample(const LossMeter& meter, const ExitTrace& part, const PartRows& rows) const {
-  Sample out{.whole = !info_of(loss).conditional};
+  Sample out{.whole = !info_of(loss).conditional && !info_of(loss).questions};
   if (!out.whole) out.sets.push_back({meter.counted()});
   if (loss.max_false) out.sets.push_back({meter.others(), loss.max_false});
   for (const std::vector<size_t>& group : grouping.rows_of(part, rows)) {
@@ -128,7 +149,7 @@ Sample Settled::sample(const LossMeter& meter, const ExitTrace& part, const Part
   }
   out.most = most;
   std::map<uint64_t, size_t> numbers;
-  for (size_t row = 0; clustered && row < part.rows; ++row)
+  for (size_t row = 0; means && row < part.rows; ++row)
     out.cluster.push_back(numbers.try_emplace(part.cluster[row], numbers.size()).first->second);
   return out;
 }
@@ -168,9 +189,9 @@ void refuse_too_few(const Settled& settled, const Sample& certify) {
     const std::string texts =
         fmt::format("texts that full depth {} '{}'", set.max_drop ? "does not call" : "calls", settled.loss.label);
     refuse_below(&set.rows, test_of(test, set),
-                 certify.whole       ? draws
-                 : settled.clustered ? fmt::format("{} with {}", draws, texts)
-                                     : texts,
+                 !info_of(settled.loss).conditional ? draws
+                 : settled.clustered                ? fmt::format("{} with {}", draws, texts)
+                                                    : texts,
                  i < first ? "the certify part"
                            : fmt::format("the group '{}' of it", settled.grouping.names()[(i - first) / sides]));
   }
@@ -399,7 +420,7 @@ DropOutcome certify_drop(double max_drop, const std::vector<Candidate>& candidat
   outcome.losses = test.method == RiskMethod::ltt_binomial ? lost_sum(counted) : total_of(counted);
   outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
   outcome.certify = outcome.report = mean_of(counted);
-  outcome.frequent = frequent_texts(parts.data.certify, tested.losses, certified);
+  if (!info_of(test.loss).questions) outcome.frequent = frequent_texts(parts.data.certify, tested.losses, certified);
   const auto certified_at = parts.certify.by_exit(tested);
   std::vector<std::vector<size_t>> reported_at(certified_at.size());
   Results results{parts, std::move(tested.losses), {}};
@@ -494,13 +515,17 @@ CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows)
 
 SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report) {
   const bool distinct = certified_unit(plan, trace) == CertifiedUnit::texts;
-  const size_t rows = distinct ? distinct_rows(trace) : trace.rows;
+  const RiskLoss loss = loss_of(plan, trace);
+  const bool questions = info_of(loss).questions && !trace.cluster.empty();
+  const size_t rows = questions  ? std::set(trace.cluster.begin(), trace.cluster.end()).size()
+                      : distinct ? distinct_rows(trace)
+                                 : trace.rows;
   SplitShares shares = report.value_or(rows >= kRowsToReport) ? SplitShares{} : kNoReport;
-  shares.distinct = distinct;
+  shares.distinct = distinct && !questions;  // a question keeps all of its candidates
   const double max_drop = plan.max_drops.empty() ? 0 : plan.max_drops.front();
   const bool valid = max_drop > 0 && max_drop < 1 && plan.delta > 0 && plan.delta < 1;  // else it is refused later
-  const RiskLoss loss = loss_of(plan, trace);
   if (!valid || !info_of(loss).counts || info_of(loss).conditional) return shares;
+  shares.questions = questions;
   shares.max_drop = max_drop;
   shares.delta = plan.delta * budget_share(plan, max_drop) * share_of_try(1);
   return shares;

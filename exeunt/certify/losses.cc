@@ -40,6 +40,17 @@ Candidate measured(PolicySpec policy, LossMeter& fit) {
   return {std::move(policy), mean_over(fit.counted()) + mean_over(fit.others()), result.cost_fraction};
 }
 
+// So many of the rows: those with the largest values, of equal ones the first; in the order of rows.
+template <class Value>
+std::vector<size_t> best_of(std::vector<size_t> rows, int most, const Value& value) {
+  const size_t best = std::min(rows.size(), static_cast<size_t>(most));
+  std::partial_sort(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(best), rows.end(),
+                    [&](size_t a, size_t b) { return std::pair(-value(a), a) < std::pair(-value(b), b); });
+  rows.resize(best);
+  std::sort(rows.begin(), rows.end());
+  return rows;
+}
+
 }  // namespace
 
 ValueRange range_or_observed(const ValueRange& named, const ExitTrace& fit) {
@@ -59,9 +70,9 @@ ValueRange observed_range(const ExitTrace& trace) {
 }
 
 LossMeter::LossMeter(const ExitTrace& trace, const RiskLoss& loss, const ValueRange& range)
-    : trace_(trace), replayer_(trace, trace.info.last_head) {
+    : trace_(trace), loss_(loss), replayer_(trace, trace.info.last_head) {
   const LossOf loss_of(loss, trace.info, range ? range->second - range->first : 0);
-  const bool gold = info_of(loss).gold;
+  const bool gold = info_of(loss).gold, questions = info_of(loss).questions;
   if (gold && !trace.labelled())
     throw Error(Code::usage, fmt::format("loss '{}' needs the gold label of every row", name_of(loss)),
                 "use disagreement");
@@ -69,10 +80,11 @@ LossMeter::LossMeter(const ExitTrace& trace, const RiskLoss& loss, const ValueRa
     throw Error(Code::usage, "loss 'abs_diff' needs the range of the values, which is not empty",
                 "name it, as in --range 0,5");
   const auto outputs = static_cast<size_t>(trace.width);
+  if (questions) group_questions();
   losses_.reserve(trace.rows * (static_cast<size_t>(trace.exits) + 1));
   for (size_t row = 0; row < trace.rows; ++row) {
     AnswerPair pair{.given = {}, .reference = trace.full_depth(row)};
-    if (loss_of.counts(pair.reference)) {
+    if (!questions && loss_of.counts(pair.reference)) {
       counted_.push_back(row);
     } else if (loss.max_false) {
       others_.push_back(row);
@@ -86,6 +98,30 @@ LossMeter::LossMeter(const ExitTrace& trace, const RiskLoss& loss, const ValueRa
     for (int exit = 0; exit < trace.exits; ++exit) losses_.push_back(lost_by(trace.at(row, exit)));
     losses_.push_back(trace.ramp.empty() ? 0 : lost_by(std::span(trace.ramp).subspan(row * outputs, outputs)));
   }
+}
+
+// Rows without a cluster are questions of their own.
+void LossMeter::group_questions() {
+  std::map<uint64_t, size_t> known;
+  for (size_t row = 0; row < trace_.rows; ++row) {
+    const auto [at, fresh] = known.try_emplace(trace_.cluster.empty() ? row : trace_.cluster[row], questions_.size());
+    if (fresh) {
+      questions_.emplace_back();
+      counted_.push_back(row);
+    }
+    questions_[at->second].rows.push_back(row);
+  }
+  for (Question& question : questions_)
+    question.best = best_of(question.rows, loss_.best, [&](size_t row) { return trace_.full_depth(row)[0]; });
+}
+
+void LossMeter::lose_by_question(std::vector<double>& values) const {
+  std::vector<double> losses(values.size());
+  for (const Question& question : questions_) {
+    const auto best = best_of(question.rows, loss_.best, [&](size_t row) { return values[row]; });
+    losses[question.rows.front()] = best == question.best ? 0 : 1;
+  }
+  values = std::move(losses);
 }
 
 double LossMeter::Measured::mean_loss() const {
@@ -103,6 +139,7 @@ LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
     measured.losses.push_back(losses_[row * (exits + 1) + (by_ramp(row) ? exits : departures.exit[row])]);
     layers += trace_.info.layers[departures.exit[row]];
   }
+  if (info_of(loss_).questions) lose_by_question(measured.losses);
   measured.cost_fraction = layers / static_cast<double>(trace_.rows) / trace_.info.layers.back();
   measured.exit = departures.exit;
   return measured;
@@ -110,6 +147,7 @@ LossMeter::Measured LossMeter::measure(const PolicySpec& policy) {
 
 std::vector<std::vector<size_t>> LossMeter::by_exit(const Measured& measured) const {
   std::vector<std::vector<size_t>> out(static_cast<size_t>(trace_.exits));
+  if (info_of(loss_).questions) return out;
   for (const size_t row : counted_) out[measured.exit[row]].push_back(row);
   return out;
 }

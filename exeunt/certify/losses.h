@@ -30,27 +30,36 @@ class LossMeter {
   LossMeter(const ExitTrace& trace, const RiskLoss& loss, const ValueRange& range);
 
   struct Measured {
-    std::vector<double> losses;  // [rows]
+    std::vector<double> losses;  // [rows]; of questions: at the first row of each
     std::vector<uint8_t> exit;   // [rows] where each left
     double cost_fraction = 1;    // average layers over all layers
 
     [[nodiscard]] double mean_loss() const;
   };
   [[nodiscard]] Measured measure(const PolicySpec& policy);
-  // The rows that the loss is about, by their answers at full depth; and the others, if something is promised of them.
+  // The rows that the loss is about, by their answers at full depth, or the first of every question, which stands for
+  // it; and the others, if something is promised of them.
   [[nodiscard]] const std::vector<size_t>& counted() const noexcept { return counted_; }
   [[nodiscard]] const std::vector<size_t>& others() const noexcept { return others_; }
-  // Of the counted rows, those that left at each exit.
+  // Of the counted rows, those that left at each exit; none of a question, whose rows leave where they may.
   [[nodiscard]] std::vector<std::vector<size_t>> by_exit(const Measured& measured) const;
   // Answers of the last exit are the reference itself, and so lose nothing.
   [[nodiscard]] bool last_is_reference() const noexcept;
 
  private:
+  struct Question {
+    std::vector<size_t> rows, best;  // the best at full depth
+  };
+  void group_questions();
+  void lose_by_question(std::vector<double>& values) const;  // values of all rows become losses
+
   const ExitTrace& trace_;
+  RiskLoss loss_;
   Replayer replayer_;
   // [rows, exits, then the last ramp] of each answer, so that a policy only looks them up.
   std::vector<double> losses_;
   std::vector<size_t> counted_, others_;
+  std::vector<Question> questions_;
 };
 
 // Settings of one family of policies, ordered from most conservative to most aggressive by their results on data set

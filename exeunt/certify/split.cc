@@ -78,7 +78,7 @@ CalibrationData split_for_calibration(const ExitTrace& trace, uint64_t seed, Spl
   };
   size_t fit = share(shares.fit);
   size_t certify = kept == 0 ? count - fit : std::min(share(shares.certify), count - fit - kept);
-  if (shares.max_drop > 0 && alone) {
+  if (shares.max_drop > 0 && (alone || shares.questions)) {
     const size_t spare = kept == 0 ? fit / kSparedFit : (count - fit - certify) / kSparedReport;
     certify = static_cast<size_t>(critical_rows(static_cast<int64_t>(certify), static_cast<int64_t>(certify + spare),
                                                 shares.max_drop, shares.delta));

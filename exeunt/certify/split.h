@@ -29,7 +29,8 @@ struct SplitShares {
   double fit = 0.2, certify = 0.6;  // the rest reports
   // Of the binomial test to come: about its share certifies, a number of rows none of which is in vain. 0: not known.
   double max_drop = 0, delta = 0;
-  bool distinct = false;  // equal texts are one row of one part, so that each counts once
+  bool distinct = false;   // equal texts are one row of one part, so that each counts once
+  bool questions = false;  // that test counts clusters
 };
 inline constexpr SplitShares kNoReport{.fit = 0.2, .certify = 0.8};
 

@@ -21,7 +21,7 @@ double other_side(const LossOf& of, const AnswerPair& pair) {
 
 }  // namespace
 
-const std::array<LossInfo, 5> kLosses{{
+const std::array<LossInfo, 6> kLosses{{
     {.name = "disagreement",
      .help = "changed answers",
      .promise = "at most {share:g} % of {answers} differ from {model}",
@@ -68,6 +68,15 @@ const std::array<LossInfo, 5> kLosses{{
      .labels = true,
      .numbers = true,
      .of = other_side},
+    {.name = "top",
+     .of_what = ":K",
+     .help = "as --keep-top",
+     .promise = "at most {share:g} % of {units} get another top {what} than by {model}",
+     .figure = "got another top",
+     .labels = false,
+     .numbers = true,
+     .questions = true,
+     .of = [](const LossOf&, const AnswerPair& pair) { return 1.0 * pair.given[0]; }},
 }};
 
 const LossInfo& info_of(const RiskLoss& loss) noexcept {
@@ -92,7 +101,12 @@ void read_decision(std::string_view text, RiskLoss& loss) {
 
 }  // namespace
 
+bool of_one_text(const RiskLoss& loss) noexcept {
+  return !info_of(loss).gold && !info_of(loss).questions;
+}
+
 std::string what_of(const RiskLoss& loss) {
+  if (loss.kind == RiskLoss::top) return fmt::format("{}", loss.best);
   return loss.kind == RiskLoss::decision ? fmt::format("{}>={}", loss.label, loss.at_least) : loss.label;
 }
 
@@ -111,6 +125,11 @@ RiskLoss loss_named(std::string_view name) {
     RiskLoss loss = static_cast<LossKind>(i);
     if (loss.kind == RiskLoss::decision) {
       read_decision(name.substr(colon + 1), loss);
+    } else if (loss.kind == RiskLoss::top) {
+      loss.best = number_of<int>(name.substr(colon + 1)).value_or(0);
+      if (loss.best < 1)
+        throw Error(Code::usage, fmt::format("top: got '{}', want a whole number of at least 1", name.substr(4, 64)),
+                    "'top:3' keeps the best three of every question");
     } else if (colon < name.size()) {
       const size_t side = std::min(name.rfind(kMaxFalse), name.size());
       loss.max_false = number_of<double>(name.substr(std::min(side + kMaxFalse.size(), name.size())));

@@ -14,7 +14,7 @@
 
 namespace exeunt {
 
-enum class LossKind : uint8_t { disagreement, zero_one_drop, abs_diff, missed, decision };
+enum class LossKind : uint8_t { disagreement, zero_one_drop, abs_diff, missed, decision, top };
 
 struct RiskLoss {
   using enum LossKind;
@@ -23,7 +23,8 @@ struct RiskLoss {
   std::string label = {};  // missed, decision: whose; empty: a decision about a model's only output
   double at_least = 0;     // decision: yes from this value or score on
   std::optional<double> max_false =
-      {};  // missed: the largest share of the other texts that get the label, promised, too
+      {};        // missed: the largest share of the other texts that get the label, promised, too
+  int best = 0;  // top: how many
 
   RiskLoss(LossKind which = disagreement) : kind(which) {}  // NOLINT(google-explicit-constructor): a kind is a loss
   bool operator==(const RiskLoss&) const = default;
@@ -42,19 +43,23 @@ struct LossInfo {
   std::string_view name;
   std::string_view of_what = {};  // after the name: ":LABEL"
   std::string_view help;          // what it is, for --loss
-  std::string_view promise;       // the sentence: {share} in percent, {answers}, {texts}, {model} at full depth, {what}
-  std::string_view figure;        // what a measured share in percent is
-  bool labels, numbers;           // of models that predict these
-  bool gold = false;              // needs the gold label of every text
+  std::string_view
+      promise;  // the sentence: {share} in percent, {answers}, {texts}, {units}, {model} at full depth, {what}
+  std::string_view figure;   // what a measured share in percent is
+  bool labels, numbers;      // of models that predict these
+  bool gold = false;         // needs the gold label of every text
   bool counts = true;        // a text loses 1 or nothing, so that the exact binomial tests it; else a betting bound
   bool conditional = false;  // its mean is over the texts that full depth gives the label
+  bool questions = false;    // a cluster of texts loses: `of` is the value that ranks its texts
   double least = 0;          // a text's least loss; the largest is 1
   double (*of)(const LossOf&, const AnswerPair&);
 };
-extern const std::array<LossInfo, 5> kLosses;  // by kind
+extern const std::array<LossInfo, 6> kLosses;  // by kind
 
 [[nodiscard]] const LossInfo& info_of(const RiskLoss& loss) noexcept;
-[[nodiscard]] std::string what_of(const RiskLoss& loss);   // the label or "toxic>=0.8"; empty for others
+// Whether one text and its answers tell what is lost: shadow runs have no more.
+[[nodiscard]] bool of_one_text(const RiskLoss& loss) noexcept;
+[[nodiscard]] std::string what_of(const RiskLoss& loss);   // the label, "toxic>=0.8" or "3"; empty for others
 [[nodiscard]] std::string name_of(const RiskLoss& loss);   // "missed:toxic,max_false=0.02"
 [[nodiscard]] RiskLoss loss_named(std::string_view name);  // throws Error (usage) with the nearest name
 [[nodiscard]] std::string loss_forms();                    // "disagreement, …, missed:LABEL"

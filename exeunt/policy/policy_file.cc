@@ -120,7 +120,7 @@ void Certificate::fields(Self& self, Visit&& visit) {
   visit(positive("delta", "1 - confidence, shared by all budgets"), self.delta);
   visit(required("guarantee", "Follows from the method"), guarantee);
   visit(required("method", "The risk bound"), self.method);
-  visit(required("n", "Rows of the certify part that the loss is about", 1, kMostRows), self.rows);
+  visit(required("n", "Rows of the certify part that the loss is about, or questions", 1, kMostRows), self.rows);
   visit(required("losses", "Their sum over these rows, from -n to n"), self.losses);
   visit(required("budgets", "Budgets certified together", 1, 1000), self.budgets);
   visit(required("families", "Families tested on these rows", 1, 1000), self.families);

@@ -27,7 +27,8 @@ std::string promise_of(const Certificate& certificate, std::string_view precisio
   std::string text =
       fmt::format(fmt::runtime(info_of(loss).promise), fmt::arg("share", share), fmt::arg("model", model),
                   fmt::arg("answers", requests ? "answers to requests" : "answers to distinct texts"),
-                  fmt::arg("texts", requests ? "requests" : "distinct texts"), fmt::arg("what", what_of(loss)));
+                  fmt::arg("texts", requests ? "requests" : "distinct texts"), fmt::arg("what", what_of(loss)),
+                  fmt::arg("units", unit_of(certificate.cluster_by)));
   if (loss.max_false) text += fmt::format(", and at most {:g} % of the others are", 100 * *loss.max_false);
   if (certificate.group_by == "exit") text += fmt::format(", at no exit more than {:g} %", kExitShare * share);
   if (certificate.clusters > 0)

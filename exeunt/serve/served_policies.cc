@@ -201,7 +201,7 @@ std::string ServedPolicies::promise() const {
 std::optional<double> ServedPolicies::promised(size_t nth) const {
   if (settings_.chosen || !settings_.entry || !settings_.entry->certificate) return std::nullopt;
   const Certificate& certificate = *settings_.entry->certificate;
-  if (info_of(certificate.loss).gold || certificate.method == RiskMethod::crc) return std::nullopt;
+  if (!of_one_text(certificate.loss) || certificate.method == RiskMethod::crc) return std::nullopt;
   return points_.at(nth).max_drop;
 }
 

@@ -186,10 +186,13 @@ std::unique_ptr<ShadowEngine> prepare_shadows(const Served& served, ServerOption
   shadow.reference = {
       .pass = [e = engines.get()](const Encoding& text, uint64_t dropped) { return e->pass(text, dropped); },
       .loss =
-          certificate == nullptr || info_of(certificate->loss).gold ? std::nullopt : std::optional(certificate->loss),
+          certificate == nullptr || !of_one_text(certificate->loss) ? std::nullopt : std::optional(certificate->loss),
       .range = range,
       .bytes = engines->bytes(),
       .logs = engines->logs()};
+  if (certificate != nullptr && !of_one_text(certificate->loss))
+    log({.message = "shadow runs raise no alarm",
+         .fields = {{"loss", name_of(certificate->loss)}, {"why", "a drawn text does not tell what is lost"}}});
   const double usual = entry && !entry->points.empty() ? entry->points.front().cost_fraction : 1;
   const double more = shadow.share * engines->relative_cost(warm_up_text(served.tokenizer, served.facts.max_tokens));
   log({.message = "shadow runs",

@@ -36,7 +36,7 @@ Terms settle(std::span<const RunOnTrial> runs, const Goal& goal) {
   Terms terms{.goal = goal, .test = {}, .certify = false};
   RiskTest& test = terms.test;
   test.loss = goal.loss.value_or(default_loss(runs[0].trace->info.problem));
-  if (info_of(test.loss).conditional)
+  if (info_of(test.loss).conditional || info_of(test.loss).questions)
     throw Error(Code::usage, fmt::format("loss '{}': policies are compared by what all texts lose", name_of(test.loss)),
                 "certify it with exeunt calibrate MODEL --loss " + shell_word(name_of(test.loss)));
   test.method = info_of(test.loss).counts ? RiskMethod::ltt_binomial : RiskMethod::wsr;

@@ -4,6 +4,7 @@
 #include "exeunt/certify/calibrate.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/certify/made_population.h"
+#include "tests/unit/certify/made_questions.h"
 
 namespace exeunt {
 namespace {
@@ -192,6 +193,28 @@ TEST(CoverageOfModes, RowsOfAClusterAreOneDraw) {
   EXPECT_LE(clusters.violations, allowed_of(kMadeDelta, kDraws));
   EXPECT_LT(clusters.full_depth, 0.2);
   EXPECT_GT(cover_with("every candidate a draw", false).violations, 2 * kMadeDelta);
+}
+
+// The second level is just too bold. A question counts once, however many candidates it has.
+TEST(CoverageOfModes, TheBestOfAQuestionAreKept) {
+  const auto cover_with = [&](std::string_view name, size_t copies) {
+    return cover_made(
+        name, kDraws,
+        [&, copies](uint64_t draw) {
+          const ExitTrace rows = draw_questions(250, draw, copies);
+          CalibrationPlan plan{
+              .max_drops = {kMadeMaxDrop}, .delta = kMadeDelta, .loss = loss_named("top:2"), .families = {"patience"}};
+          plan.range = {0, 10};
+          const SplitShares shares = shares_for(rows, plan, {});
+          return std::vector{calibrate(split_for_calibration(rows, draw, shares), plan).outcomes[0].policy};
+        },
+        [](const std::vector<PolicySpec>& got) { return risk_of_questions(got[0]) > kMadeMaxDrop; });
+  };
+  const MadeCoverage questions = cover_with("questions, each one draw", 1);
+  EXPECT_LE(questions.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(questions.violations, 0.01) << "the budget binds";
+  EXPECT_LT(questions.full_depth, 0.2);
+  EXPECT_GT(cover_with("a question for each candidate", kValues.size()).violations, 2 * kMadeDelta);
 }
 
 // Ten of 5,000 texts are asked a hundred times as often as the others, and change more often.

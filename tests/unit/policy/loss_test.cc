@@ -69,15 +69,23 @@ TEST(Loss, OfADecisionIsAboutTheSideAlone) {
       << "a score does not depend on the label's threshold";
 }
 
+TEST(Loss, OfQuestionsIsNoneOfOneText) {
+  EXPECT_TRUE(of_one_text(RiskLoss::disagreement));
+  EXPECT_FALSE(of_one_text(RiskLoss::zero_one_drop));
+  EXPECT_FALSE(of_one_text(loss_named("top:3")));
+  EXPECT_NE(loss_named("top:3"), loss_named("top:4"));
+}
+
 TEST(Loss, HasANameThatIsRead) {
   for (const char* name : {"disagreement", "zero_one_drop", "abs_diff", "missed:a:b", "missed:a,b,max_false=0.02",
-                           "decision:>=3.5", "decision:spam>=0.5", "decision:a>=b>=0.5"})
+                           "decision:>=3.5", "decision:spam>=0.5", "decision:a>=b>=0.5", "top:1", "top:30"})
     EXPECT_EQ(name_of(loss_named(name)), name);
   EXPECT_EQ(loss_named("decision:a>=b>=0.5").label, "a>=b");
   EXPECT_EQ(loss_named("missed:a,b,max_false=0.02").label, "a,b");
   EXPECT_NE(loss_named("missed:a"), loss_named("missed:b"));
-  for (const char* name : {"missed", "disagreement:yes", "decision:3", "decision:>=x", "decision:>=inf",
-                           "missed:a,max_false=7", "missed:a,max_false=0"})
+  for (const char* name :
+       {"missed", "disagreement:yes", "decision:3", "decision:>=x", "decision:>=inf", "missed:a,max_false=7",
+        "missed:a,max_false=0", "top", "top:", "top:0", "top:-1", "top:2.5", "top:99999999999"})
     EXPECT_EQ(error_of([&] { (void)loss_named(name); }).code(), Code::usage) << name;
   EXPECT_EQ(error_of([] { (void)loss_named("disagrement"); }).hint(), "did you mean 'disagreement'?");
 }
@@ -91,6 +99,7 @@ TEST(Loss, IsOfALabelAndAScoreThatTheModelHas) {
   EXPECT_EQ(refusal("missed:yes", kNumbers).code(), Code::usage);
   EXPECT_EQ(refusal("decision:>=0.5", kClasses).code(), Code::usage) << "whose score?";
   EXPECT_EQ(refusal("decision:yes>=0.5", kNumbers).code(), Code::usage);
+  EXPECT_EQ(refusal("top:3", kClasses).code(), Code::usage) << "labels have no order";
   for (const char* out : {"decision:yes>=0", "decision:yes>=1", "decision:yes>=3"})
     EXPECT_EQ(refusal(out, kClasses).code(), Code::usage) << out;
 }

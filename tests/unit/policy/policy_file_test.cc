@@ -79,6 +79,9 @@ TEST(PolicyFile, RoundTripsThroughText) {
   EXPECT_EQ(entry.certificate->groups.at(1).name, "no");
   EXPECT_FALSE(back.entries.at(1).certificate);
   EXPECT_EQ(back.entries.at(1).precision_map, kOther);
+  PolicyFile questions = example();
+  questions.entries.at(0).certificate->loss = loss_named("top:3");
+  EXPECT_EQ(parse_policy_file(policy_file_text(questions), "p").entries.at(0).certificate->loss, loss_named("top:3"));
 }
 
 TEST(PolicyFile, HasTheFieldsOfTheFormat) {

@@ -66,6 +66,12 @@ TEST(Promise, OfALabelADecisionOrAnExitNamesIt) {
             "at most 2 % of answers to distinct texts are on the other side of '>=3.5' than those of the fp32 model at "
             "full depth, "
             "confidence 95 %");
+  certificate.loss = loss_named("top:3");
+  certificate.clusters = 250;
+  EXPECT_EQ(promise_of(certificate, "fp32"),
+            "at most 2 % of questions get another top 3 than by the fp32 model at full depth, by a test of 250 "
+            "questions, confidence 95 %");
+  certificate.clusters = 0;
   certificate.loss = RiskLoss::disagreement;
   certificate.group_by = "exit";
   EXPECT_EQ(

@@ -108,11 +108,12 @@ TEST(ServedPolicies, DescribesPromiseOfActivePoint) {
   EXPECT_EQ(ServedPolicies(chosen, bind_policy).promise(), "none (named by hand)");
 }
 
-TEST(ServedPolicies, PromisesNothingTestableForAccuracyDropOrCrc) {
-  PolicySettings drop = certified(), expected = certified();
+TEST(ServedPolicies, PromisesNothingTestableForAccuracyDropQuestionsOrCrc) {
+  PolicySettings drop = certified(), questions = certified(), expected = certified();
   drop.entry->certificate->loss = RiskLoss::zero_one_drop;
+  questions.entry->certificate->loss = loss_named("top:3");
   expected.entry->certificate->method = RiskMethod::crc;
-  for (const PolicySettings& settings : {drop, expected}) {
+  for (const PolicySettings& settings : {drop, questions, expected}) {
     const ServedPolicies policies(settings, bind_policy);
     EXPECT_TRUE(policies.certified());
     EXPECT_FALSE(policies.promised(0).has_value());
