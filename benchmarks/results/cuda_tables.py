@@ -7,12 +7,22 @@ def table(header, rows):
     return '\n'.join(lines + ['| ' + ' | '.join(map(str, row)) + ' |' for row in rows])
 
 
+def filled_table(header, rows):
+    """Without the columns in which nothing was measured."""
+    shown = [i for i in range(len(header)) if any(row[i] != '–' for row in rows)]
+    return table([header[i] for i in shown], [[row[i] for i in shown] for row in rows])
+
+
 def number(value, digits=2):
     return '–' if value is None else f'{value:,.{digits}f}'
 
 
 def times(value):
     return '–' if value is None else f'{value:.2f}×'
+
+
+def form_of(peer):
+    return f"{peer['system']}, {peer['form']}" if peer else '–'
 
 
 def over(a, b):
@@ -33,12 +43,12 @@ class Figures:
     def ms(self, **wanted):
         return self.of('ms', **wanted)
 
-    def compiled_ms(self, **wanted):
-        """(the time of torch.compile's fastest form, that time again if several forms were measured, else None: no ratio)."""
-        times = [(row['ms'], row.get('form')) for row in self.rows if row.get('system') == 'torch.compile' and 'ms' in row
-                 and all(row.get(name) == value for name, value in wanted.items())]
-        best = min(times, default=(None, None))
-        return best[0], best[0] if best[1] else None
+    def peer(self, **wanted):
+        """The row of the fastest form of any peer; {} where the forms of torch.compile were not measured: such a run tells nothing."""
+        rows = [row for row in self.rows if row.get('form') and 'ms' in row
+                and all(row.get(name) == value for name, value in wanted.items())]
+        compiled = any(row['system'] == 'torch.compile' for row in rows)
+        return max(rows, key=lambda row: row['texts_per_second']) if compiled else {}
 
     def rate(self, **wanted):
         return self.of('texts_per_second', **wanted)
@@ -49,12 +59,13 @@ def sizes_table(figures):
     for family in ('bert', 'albert'):
         case = {'part': 'sizes', 'case': f'{family}-base'}
         for batch in sorted({row['batch'] for row in figures.rows if row.get('part') == 'sizes' and 'batch' in row}):
-            ours = figures.ms(**case, system='exeunt', batch=batch)
-            compiled, fair = figures.compiled_ms(**case, batch=batch)
-            theirs = [figures.ms(**case, system=system, batch=batch) for system in ('transformers', 'PyTorch')]
-            rows.append([f'{family}-base', batch, number(ours), number(figures.rate(**case, system='exeunt', batch=batch), 0),
-                         number(compiled), times(over(fair, ours)), *map(number, theirs)])
-    return table(['full depth', 'batch', 'ours ms', 'texts/s', 'torch.compile ms', 'ratio', 'transformers ms', 'PyTorch ms'], rows)
+            ours, median, rate = (figures.of(key, **case, system='exeunt', batch=batch) for key in ('ms', 'median_ms', 'texts_per_second'))
+            peer = figures.peer(**case, batch=batch)
+            rows.append([f'{family}-base', batch, number(ours), number(median), number(rate, 0),
+                         *(number(peer.get(key)) for key in ('ms', 'median_ms', 'back_to_back_ms')), times(over(peer.get('ms'), ours)),
+                         form_of(peer)])
+    return filled_table(['full depth', 'batch', 'best ms', 'median ms', 'texts/s at best', 'best peer, best ms', 'its median ms',
+                         'without waiting for each, ms', 'ratio of best times', 'the peer'], rows)
 
 
 def exits_table(figures):
@@ -76,22 +87,19 @@ def paper_table(figures):
     for family in ('bert', 'albert'):
         loop = figures.ms(part='paper', case=f'{family}-base', exit_after=6)
         alone = figures.ms(part='exits', system='exeunt', case=f'{family}-base, exit after 6')
-        rate = figures.rate(part='exits', system='exeunt', case=f'{family}-base, backlog, 6 layers on average')
         rows.append([f'{family}-base', number(loop), number(figures.ms(part='paper', case=f'{family}-base', exit_after=12)),
-                     times(over(loop, alone)), times(over(rate, over(1e3, loop)))])
-    return table(["the papers' loop", 'exit after 6, ms', 'after 12, ms', 'ours, one text', 'ours, in batches'], rows)
+                     times(over(loop, alone))])
+    return table(["the papers' loop", 'exit after 6, ms', 'after 12, ms', 'ours, one text'], rows)
 
 
 def lengths_table(figures):
     rows = []
     for name, title in (('sst2', 'SST-2'), ('qnli', 'QNLI')):
         ours = figures.rate(part='lengths', case=name, system='exeunt')
-        padded = figures.rate(part='lengths', case=name, system='torch.compile, padded to 128')
-        buckets = figures.rate(part='lengths', case=name, system='torch.compile, sorted, next multiple of 16')
-        rows.append([title, number(ours, 0), number(padded, 0), times(over(ours, padded)), number(buckets, 0),
-                     times(over(ours, buckets))])
-    return table(['real lengths, full depth', 'ours texts/s', 'torch.compile padded to 128', 'ratio', 'sorted by length', 'ratio'],
-                 rows)
+        peer = figures.peer(part='lengths', case=name)
+        theirs = peer.get('texts_per_second')
+        rows.append([title, number(ours, 0), number(theirs, 0), times(over(ours, theirs)), form_of(peer)])
+    return filled_table(['real lengths, full depth', 'ours texts/s', 'best peer texts/s', 'ratio', 'the peer'], rows)
 
 
 def engine_ms(measured, **wanted):
@@ -178,7 +186,8 @@ def cuda_tables(result):
         parts += [result['serve']['note'], serve_table(result['serve']['runs'])]
     if failed:
         parts.append('Not measured: ' + '; '.join(
-            f"{row['case']}, {row['system']}{', batch ' + str(row['batch']) if 'batch' in row else ''} ({row['error']})"
+            ', '.join([row['case'], row['system'], *([row['form']] if 'form' in row else []),
+                       *([f"batch {row['batch']}"] if 'batch' in row else [])]) + f" ({row['error']})"
             for row in failed) + '.')
     return '\n\n'.join(parts)
 
@@ -188,15 +197,14 @@ def cuda_summary(result):
     figures, rows = Figures(result), []
     for batch in (1, 128):
         case = {'part': 'sizes', 'case': 'bert-base', 'batch': batch}
-        ours, (theirs, fair) = figures.ms(**case, system='exeunt'), figures.compiled_ms(**case)
-        rows.append([f'full depth, batches of {batch}', number(over(1e3 * batch, ours), 0), number(over(1e3 * batch, theirs), 0),
-                     times(over(fair, ours))])
+        ours, theirs = figures.rate(**case, system='exeunt'), figures.peer(**case).get('texts_per_second')
+        rows.append([f'full depth, batches of {batch}, best time', number(ours, 0), number(theirs, 0), times(over(ours, theirs))])
     ours = figures.rate(part='exits', system='exeunt', case='bert-base, backlog, 6 layers on average')
-    rows.append(['a backlog, 6 of 12 layers on average', number(ours, 0), '–', '–'])
-    ours, theirs = (figures.rate(part='lengths', case='sst2', system=system)
-                    for system in ('exeunt', 'torch.compile, sorted, next multiple of 16'))
-    rows.append(["SST-2's lengths, full depth; the other sorted by length", number(ours, 0), number(theirs, 0), times(over(ours, theirs))])
+    rows.append(['a backlog, 6 of 12 layers on average, best time', number(ours, 0), '–', '–'])
+    ours = figures.rate(part='lengths', case='sst2', system='exeunt')
+    theirs = figures.peer(part='lengths', case='sst2').get('texts_per_second')
+    rows.append(["a backlog of SST-2's lengths, full depth, best time", number(ours, 0), number(theirs, 0), times(over(ours, theirs))])
     for run in result.get('serve', {}).get('runs', []):
         if (run['batch'], run['clients'], run['precision']) == (512, 8, 'bf16'):
             rows.append([f'gte-small over HTTP, {exits_of(run)}', number(run['texts_per_second'], 0), '–', '–'])
-    return table([f"{result['machine']['gpu']}", 'texts/s', 'torch.compile texts/s', 'ratio'], rows)
+    return filled_table([result['machine']['gpu'], 'texts/s', 'best peer texts/s', 'ratio'], rows)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def key_of(row):
-    return tuple(row.get(name) for name in ('part', 'case', 'system', 'batch', 'exit_after'))
+    return tuple(row.get(name) for name in ('part', 'case', 'system', 'form', 'batch', 'exit_after'))
 
 
 def main():

@@ -4,11 +4,13 @@
 
     measure.py --program build/release/bin/exeunt --out RESULT.json [--parts sizes,exits,paper,lengths,others] [--seconds 1]
 
-Peers: plain PyTorch (an encoder in torch.nn.functional), transformers' BERT and ALBERT, both as they are and under
-torch.compile with CUDA graphs, in each of its forms (FORMS: the fastest counts), and the papers' way to exit: a Python loop over the layers, one text at
-a time, that waits for the GPU at every exit. Ours is `exeunt bench --device cuda --json`. Everything in bf16, random weights,
-two labels. Real lengths are those of the dev splits of SST-2 and QNLI (lengths-*.txt, BERT's uncased vocabulary), run by the
-peers padded to 128, and sorted by length in batches of 128 padded to the next multiple of 16.
+Peers: plain PyTorch (an encoder in torch.nn.functional), transformers' BERT and ALBERT, as they are and under torch.compile with
+CUDA graphs, each in all of its forms, of which the fastest counts: in two modes, the classifier and the bare encoder, with and
+without a mask; and the papers' way to exit: a Python loop over the layers, one text at a time, that waits for the GPU at every
+exit. Ours is `exeunt bench --device cuda --json`. Both wait for each call; how long the peer takes back to back is kept beside.
+Everything in bf16, random weights, two labels. Real lengths are those of the dev splits of SST-2 and QNLI (lengths-*.txt, BERT's
+uncased vocabulary), all given at once, waited for once, and run by the peers padded to 128, and sorted by length in batches of
+128 padded to the next multiple of 16.
 
 Every figure is written as soon as it is known; a peer that fails leaves its error in place of a time. benchmarks/results/render.py
 makes the tables of docs/performance.md from it.
@@ -26,7 +28,14 @@ TOKENS = 128
 BATCHES = (1, 32, 128, 512)
 BACKLOG = 4096
 LAYERS, HIDDEN, HEADS, INNER = 12, 768, 12, 3072
-FORMS = [(mode, masked) for mode in ('reduce-overhead', 'max-autotune') for masked in (True, False)]
+CALLS = 16  # one after another, not waited for
+MODES = ('reduce-overhead', 'max-autotune')  # of torch.compile; both record CUDA graphs
+
+
+def forms(modes):
+    """(mode, whether it is the bare encoder, whether it gets a mask, their name)."""
+    return [(mode, bare, masked, f"{mode}, {'bare encoder' if bare else 'classifier'}, {'with' if masked else 'without'} mask")
+            for mode in modes for bare in (False, True) for masked in (True, False)]
 
 
 def lengths_of(name):
@@ -87,19 +96,19 @@ class Peers:
             self.made[family] = model.to(self.device, torch.bfloat16).eval()
         return self.made[family]
 
-    def transformers_run(self, family):
-        model = self.classifier(family)
-        return lambda ids, mask: model(input_ids=ids, attention_mask=mask).logits
-
-    def compiled_run(self, family, mode='reduce-overhead'):
-        if (family, mode) not in self.made:
+    def transformers_run(self, family, mode='eager', bare=False):
+        if (family, mode, bare) not in self.made:
             model = self.classifier(family)
+            body = getattr(model, family)
 
             def forward(ids, mask):
+                if bare:  # neither pooler nor classifier: two columns of row 0 stand for its answer
+                    return body(input_ids=ids, attention_mask=mask).last_hidden_state[:, 0, :2]
                 return model(input_ids=ids, attention_mask=mask).logits
 
-            self.made[family, mode] = self.torch.compile(forward, mode=mode, dynamic=False, fullgraph=False)
-        return self.made[family, mode]
+            self.made[family, mode, bare] = forward if mode == 'eager' else self.torch.compile(
+                forward, mode=mode, dynamic=False, fullgraph=False)
+        return self.made[family, mode, bare]
 
     def plain_run(self):
         torch = self.torch
@@ -162,7 +171,13 @@ class Peers:
     def one_shape(self, run, batch, tokens, masked=False):
         ids, mask = self.inputs(batch, tokens, [tokens] * batch if masked else None)
         times = self.times(lambda: run(ids, mask).argmax(-1).cpu())
-        return {'ms': min(times), 'median_ms': statistics.median(times), 'texts_per_second': 1e3 * batch / min(times)}
+        calls = [(ids, mask)] * CALLS
+        return {'ms': min(times), 'median_ms': statistics.median(times), 'back_to_back_ms': min(self.times(lambda: self.all_of(run, calls))) / CALLS,
+                'texts_per_second': 1e3 * batch / min(times)}
+
+    def all_of(self, run, calls):
+        """The answers of all calls, waited for once."""
+        return self.torch.cat([run(ids, mask).argmax(-1) for ids, mask in calls]).cpu()
 
     def backlog_ms(self, run, lengths, batch, padded):
         """All texts once: padded to one length, or sorted by length and padded to the next multiple of 16."""
@@ -175,17 +190,13 @@ class Peers:
             tokens = TOKENS if padded else min(TOKENS, -(-max(part) // 16) * 16)
             batches.append(self.inputs(batch, tokens, part))
 
-        def work():
-            for ids, mask in batches:
-                run(ids, mask).argmax(-1).cpu()
-
-        return self.best_ms(work, 2 * self.flags.seconds), len(lengths)
+        return self.best_ms(lambda: self.all_of(run, batches), 2 * self.flags.seconds), len(lengths)
 
     def papers_loop_ms(self, family, leave_after):
         """One text; every exit is a pooler and a classifier, whose entropy the host waits for."""
         torch = self.torch
         model = self.classifier(family)
-        body = model.bert if family == 'bert' else model.albert
+        body = getattr(model, family)
         options = {'device': self.device, 'dtype': torch.bfloat16}
         poolers = [torch.nn.Linear(HIDDEN, HIDDEN, **options) for _ in range(LAYERS)]
         heads = [torch.nn.Linear(HIDDEN, 2, **options) for _ in range(LAYERS)]
@@ -229,9 +240,9 @@ class Comparison:
         try:
             for row in self.ours.bench(*arguments):
                 # Times of a backlog of given lengths are of one text.
-                ms = row['best_ms'] * more.get('texts', 1)
+                ms, median = (row[key] * more.get('texts', 1) for key in ('best_ms', 'p50_ms'))
                 texts = more.get('texts', row['batch'])
-                self.result.keep(part=part, case=case, system='exeunt', batch=more.get('batch', row['batch']), ms=ms,
+                self.result.keep(part=part, case=case, system='exeunt', batch=more.get('batch', row['batch']), ms=ms, median_ms=median,
                                  texts_per_second=1e3 * texts / ms, average_layers=row['average_layers'])
         except Exception as error:  # pylint: disable=broad-except
             self.result.keep(part=part, case=case, system='exeunt', error=f'{type(error).__name__}: {error}'[:400])
@@ -242,30 +253,24 @@ class Comparison:
             self.ours_rows('sizes', f'{family}-base', f'{family}-base', '--heads', 'last', '--lengths', TOKENS, '--batch',
                            ','.join(map(str, BATCHES)))
         if self.peers:
-            self.compiled_sizes('bert')
+            self.peer_sizes('bert')
 
     def others(self):
-        """The slower peers at the same sizes, and those of ALBERT."""
+        """The peers of ALBERT at the same sizes."""
         if self.peers:
-            self.peer_sizes([('bert', 'transformers', self.peers.transformers_run),
-                             ('bert', 'PyTorch', lambda _: self.peers.plain_run()),
-                             ('albert', 'transformers', self.peers.transformers_run)])
-            self.compiled_sizes('albert')
+            self.peer_sizes('albert')
 
-    def compiled_sizes(self, family):
-        for mode, masked in FORMS:
-            for batch in BATCHES:
-                self.keep(lambda mode=mode, masked=masked, batch=batch: self.peers.one_shape(
-                    self.peers.compiled_run(family, mode), batch, TOKENS, masked),
-                    part='sizes', case=f'{family}-base', system='torch.compile', batch=batch,
-                    form=f"{mode}, {'with' if masked else 'without'} mask")
+    def peer_sizes(self, family):
+        for mode, bare, masked, form in forms([*MODES, 'eager']):
+            self.sizes_of(family, 'transformers' if mode == 'eager' else 'torch.compile', form, masked,
+                          lambda mode=mode, bare=bare: self.peers.transformers_run(family, mode, bare))
+        if family == 'bert':
+            self.sizes_of(family, 'PyTorch', 'eager, torch.nn.functional, without mask', False, self.peers.plain_run)
 
-    def peer_sizes(self, systems):
-        for family, system, make in systems:
-            for batch in BATCHES:
-                def measure(make=make, family=family, batch=batch):
-                    return self.peers.one_shape(make(family), batch, TOKENS)
-                self.keep(measure, part='sizes', case=f'{family}-base', system=system, batch=batch)
+    def sizes_of(self, family, system, form, masked, make):
+        for batch in BATCHES:
+            self.keep(lambda batch=batch: self.peers.one_shape(make(), batch, TOKENS, masked), part='sizes', case=f'{family}-base',
+                      system=system, form=form, batch=batch)
 
     def exits(self):
         """Early exit: a lone text that leaves after layer 6, and a backlog of texts that leave after 6 on average."""
@@ -302,11 +307,14 @@ class Comparison:
         if not self.peers:
             return
         for name in ('sst2', 'qnli'):
-            for case, padded in (('padded to 128', True), ('sorted, next multiple of 16', False)):
-                def measure(name=name, padded=padded):
-                    ms, texts = self.peers.backlog_ms(self.peers.compiled_run('bert'), lengths_of(name), 128, padded)
-                    return {'ms': ms, 'texts': texts, 'texts_per_second': 1e3 * texts / ms}
-                self.keep(measure, part='lengths', case=name, system=f'torch.compile, {case}', batch=128)
+            for mode, bare, masked, form in forms(MODES):
+                for case, padded in (('padded to 128', True), ('sorted, next multiple of 16', False)):
+                    def measure(name=name, padded=padded, mode=mode, bare=bare):
+                        run = self.peers.transformers_run('bert', mode, bare)
+                        ms, texts = self.peers.backlog_ms(run, lengths_of(name), 128, padded)
+                        return {'ms': ms, 'texts': texts, 'texts_per_second': 1e3 * texts / ms}
+                    if masked:  # without one, rows of padding would change the answers
+                        self.keep(measure, part='lengths', case=name, system='torch.compile', form=f'{form}, {case}', batch=128)
 
 
 def machine_of(flags):
