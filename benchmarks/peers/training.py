@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares training speed with a plain PyTorch loop on the same GPU, one after the other; writes one JSON file.
+"""Compares training speed with a plain PyTorch loop on the same GPU, one after the other; writes lines of JSON.
 
-    training.py --step build/bin/train_step --lengths lengths.txt --out lab/studies/results/DATE-speed.json
+    training.py --step build/bin/train_step --lengths lengths.txt --out benchmarks/results/cuda/DATE-MACHINE-train-step.jsonl
 
 `lengths.txt` has one text's length in tokens a line (SST-2's training rows). The recipe is the peer's loss: the sum over
 all exits' cross entropies, a pooler and a classifier each.
@@ -39,13 +39,11 @@ def main():
         long = flags.seconds * (2.5 if tokens == 'real' else 1)
         theirs = measured([sys.executable, HERE / 'torch_training.py', '--batch', batch, *which, '--seconds', long])
         ours = measured([flags.step, '--batch', batch, *which, '--seconds', flags.seconds])
-        ratio = ours['samples_per_second'] / theirs['samples_per_second']
-        rows.append({'batch': batch, 'tokens': tokens, 'ours': ours, 'torch': theirs, 'ratio': round(ratio, 3)})
-        print(f'{batch} × {tokens}: {ours["samples_per_second"]:.0f} and {theirs["samples_per_second"]:.0f} texts a second, '
-              f'{ratio:.2f}×', flush=True)
-    result = {'format': 'exeunt.bench_training/1', 'date': datetime.date.today().isoformat(),
-              'device': rows[0]['torch']['device'], 'shape': 'bert-base', 'rows': rows}
-    flags.out.write_text(json.dumps(result, indent=1) + '\n')
+        rows += [{**one, 'what': what, 'shape': 'bert-base', 'batch': batch, 'tokens': tokens}
+                 for what, one in (('recorded', ours), ('torch', theirs))]
+        print(f'{batch} × {tokens}: {ours["samples_per_second"]:.0f} and {theirs["samples_per_second"]:.0f} texts a second', flush=True)
+    head = {'date': datetime.date.today().isoformat(), 'gpu': theirs['device']}
+    flags.out.write_text(''.join(json.dumps(line) + '\n' for line in [head, *rows]))
 
 
 if __name__ == '__main__':

@@ -51,7 +51,8 @@ class Folder(unittest.TestCase):
     def setUp(self):
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
-        self.folder = Path(place.name)
+        self.folder = Path(place.name) / 'lab/studies/results'
+        self.folder.mkdir(parents=True)
         self.keep('grid', run_of('SST-2', 'plain', [{'layer': 12, 'accuracy': 0.92}],
                                  **{'exits_held-out': [{'layer': 12, 'accuracy': 0.94}]}))
         self.keep('grid', run_of('SST-2', 'exeunt', exits(0.80, 0.91)), run_of('SST-2', 'exeunt', exits(0.84, 0.93), seed=2))
@@ -186,12 +187,14 @@ class TableTest(Folder):
         self.assertEqual(rows[2], ['CoLA', '–', '–', '–', '–'])
 
     def test_gives_speeds_from_the_newest_file(self):
+        folder = self.folder / made.STEPS
+        folder.mkdir(parents=True)
         for date, ours in (('2026-01-01', 1), ('2026-02-01', 1250.4)):
-            self.write(f'{date}-x-speed.json', {'device': 'a card', 'rows': [
-                {'batch': 32, 'tokens': 'real', 'ours': {'samples_per_second': ours},
-                 'torch': {'samples_per_second': 500, 'version': '2.0'}}]})
-        self.assertEqual(self.only('speed')['rows'], [['32 × real', '1250', '500', '2.50×']])
-        self.assertRegex(self.only('speed')['remark'], 'on one a card, bf16.*plain PyTorch 2.0 loop')
+            runs = [{'what': what, 'shape': 'small', 'batch': 32, 'tokens': 'real', 'samples_per_second': value}
+                    for what, value in (('kernels', 9000), ('recorded', ours), ('recorded', 0.5), ('torch', 500))]
+            (folder / f'{date}-x-train-step.jsonl').write_text('\n'.join(map(json.dumps, [{'gpu': 'a card'}, *runs])))
+        self.assertEqual(self.only('speed')['rows'], [['small', '32 × real', '1,250', '', '500']])
+        self.assertRegex(self.only('speed')['remark'], 'on one a card, bf16.*not compiled, so there is no ratio')
 
     def test_shows_every_second_step_of_the_watched_exit(self):
         def watched(seed, last):
@@ -507,7 +510,7 @@ class PageTest(Folder):
     def test_check_fails_on_a_page_that_says_something_else(self):
         page = (ROOT / 'lab/notebooks/reproducing.md').read_text(encoding='utf-8')
         edited, runs = self.folder / 'page.md', len(made.Results(ROOT / 'lab/studies/results').runs)
-        for old, new in ((f'{runs} runs', f'{runs + 1} runs'), ('| 4.95× |', '| 5.95× |')):
+        for old, new in ((f'{runs} runs', f'{runs + 1} runs'), ('| 828 |', '| 829 |')):
             self.assertIn(old, page)
             edited.write_text(page.replace(old, new), encoding='utf-8')
             done = subprocess.run([sys.executable, ROOT / 'lab/studies/reproducing.py', '--check', edited], capture_output=True, text=True)
