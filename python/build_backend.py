@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 # What the build reads, of the files that git tracks.
 PARTS = ('CMakeLists.txt', 'CMakePresets.json', 'LICENSE', 'README.md', 'THIRD_PARTY.md', 'pyproject.toml', 'apps', 'cmake',
-         'deploy/exeunt.service', 'docs/python.md', 'exeunt', 'lab', 'python', 'recipes', 'scripts/wheel', 'web')
+         'deploy/exeunt.service', 'docs/python.md', 'exeunt', 'lab', 'python', 'recipes', 'scripts/sbom', 'scripts/wheel', 'web')
 LEFT_OUT = re.compile(r'lab/(notebooks|docs|studies)/|exeunt/c/abi/')
 
 

@@ -42,7 +42,8 @@ test("the three lines of its page answer as the command does", () => {
 test("the package has the library inside, and nothing that runs when it is installed", () => {
   const folder = join(home, "node_modules/exeunt"), facts = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
   assert.deepEqual([facts.scripts, facts.dependencies, facts.type], [undefined, undefined, "module"]);
-  assert.deepEqual(readdirSync(folder).sort(), ["LICENSE", "README.md", "THIRD_PARTY.md", "exeunt.node", "index.d.ts", "index.js", "libexeunt.so.0", "package.json"]);
+  assert.deepEqual(readdirSync(folder).sort(), ["LICENSE", "README.md", "THIRD_PARTY.md", "exeunt.node", "index.d.ts", "index.js", "libexeunt.so.0", "licenses", "package.json"]);
+  assert.deepEqual(readdirSync(join(folder, "licenses")).sort(), run(join(root, "scripts/sbom"), ["--packages"]).trim().split("\n").sort());
   assert.match(run("ldd", [join(folder, "exeunt.node")]), new RegExp(`libexeunt.so.0 => ${folder}`));
 });
 

@@ -39,6 +39,8 @@ def check_wheel(path):
                 assert record[name] == f'sha256={digest},{wheel.getinfo(name).file_size}', name
         tag = path.name.split('-', 2)[2].removesuffix('.whl')
         assert f'Tag: {tag}\n' in wheel.read(f'{info}/WHEEL').decode(), tag
+        linked = [name for name in run(ROOT / 'scripts/sbom', '--packages').split() if Path(f'/usr/share/doc/{name}/copyright').exists()]
+        assert {f'{info}/licenses/{name}' for name in linked} <= set(wheel.namelist()), linked
         assert 'exeunt/py.typed' in wheel.namelist()
         assert not any('/cpython-' in name or name.endswith('.pyc') for name in wheel.namelist())
         return tag, wheel.read('exeunt/bin/exeunt'), wheel.read('exeunt/lib/libexeunt.so.0')
