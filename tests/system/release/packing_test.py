@@ -35,8 +35,8 @@ class Packing(unittest.TestCase):
             (self.tree / name).chmod(0o755)
         (self.tree / 'lib/libexeunt.so').symlink_to('libexeunt.so.0')
 
-    def run_script(self, script, *words, epoch='1700000000'):
-        return subprocess.run([script, *words], capture_output=True, check=False, env=dict(os.environ, SOURCE_DATE_EPOCH=epoch))
+    def run_script(self, script, *words, **more):
+        return subprocess.run([script, *words], capture_output=True, check=False, env=os.environ | {'SOURCE_DATE_EPOCH': '1700000000'} | more)
 
     def install(self, *words):
         shutil.copy(ROOT / 'deploy/install.sh', self.tree)
@@ -89,6 +89,20 @@ class Packing(unittest.TestCase):
         self.assertEqual(config['config']['User'], re.search(r'^USER (.*)', dockerfile, re.M).group(1))
         self.assertEqual(config['config']['Entrypoint'], ['/usr/bin/exeunt', 'serve'])
         self.assertEqual(config['config']['Healthcheck']['Test'][:3], ['CMD', 'bash', '-c'])
+
+    def test_a_development_build_has_its_own_version_in_each_package(self):
+        for name in ('pyproject.toml', 'python/build_backend.py', 'CMakeLists.txt'):
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, self.folder / name)
+
+        def version(**said):
+            return self.run_script(sys.executable, '-c', 'import sys; sys.path.insert(0, sys.argv[1]); import build_backend; '
+                                   'print(build_backend.version())', self.folder / 'python', **said).stdout.decode().strip()
+
+        self.assertRegex(version(), r'^[\d.]+$')
+        self.assertEqual(version(EXEUNT_VERSION='1.2.3-dev.45'), '1.2.3.dev45')
+        (self.folder / 'PKG-INFO').write_text('Name: exeunt\nVersion: 1.2.3.dev45\n')
+        self.assertEqual(version(), '1.2.3.dev45')
 
     def test_the_sbom_names_each_linked_library_and_each_file(self):
         image = self.folder / 'exeunt-1.2.3-image-x86_64.tar'
