@@ -373,6 +373,16 @@ class VerdictTest(Folder):
                                               '**holds with readers** on RTE'])
         self.assertEqual(self.verdicts()[4], ['as above', '**not shown** on RTE'])  # +2 asked for
 
+    def test_gradient_regularization_is_also_judged_with_the_shared_settings(self):
+        even = (0.6, 0.6, 0.6)
+        for recipe in ('deebert', 'romebert', 'pabee'):
+            self.run_seeds(recipe, even, 0.6, **{'entropy:0.3': (3, even)})
+        for recipe, last in (('romebert', 0.6), ('romebert-sd', 0.59)):
+            self.keep('grid', *(run_of('RTE', recipe, exits(0.5, last), seed=seed) for seed in range(3)))
+        self.assertEqual(self.verdicts()[8], ['RTE `romebert-sd` not run (shared settings +1.0 ± 0.0)', '**holds with shared settings** on RTE'])
+        self.run_seeds('romebert-sd', even, 0.59)
+        self.assertEqual(self.verdicts()[8], ['RTE +1.0 ± 0.0 (shared settings +1.0 ± 0.0)', '**holds** on RTE'])
+
 
 class FigureTest(Folder):
     def test_methods_have_means_over_seeds_and_their_spread(self):
