@@ -113,6 +113,18 @@ def resumed(folder):
     expect((folder / 'whole/model/model.safetensors').read_bytes() == whole, 'a resumed run ends with other weights')
 
 
+def papers_batch(folder):
+    """One step of ElasticBERT's 4,096 rows, by one process and by two."""
+    corpus(folder / 'corpus.txt', documents=6000)
+    for out, start in (('step', []), ('step-of-two', ['launch', '--nproc', '2'])):
+        said = done(folder, *start, *arguments(out, '--batch', '512', '--accumulation', '8', '--max-steps', '1'))
+        expect('; 1 steps of 4096 rows, fp32 on cpu' in said.stderr, f'not one step of 4,096 rows: {said.stderr}')
+    first, second = (entries(folder / out)[0] for out in ('step', 'step-of-two'))
+    expect(first['tokens'] == second['tokens'] > 10 * 4096, f"tokens of one step: {first['tokens']} and {second['tokens']}")
+    for name in ('loss', 'gradient_norm'):  # of all these rows; the weights stay, since a step that warms up has no rate
+        expect(abs(first[name] - second[name]) < 1e-3, f'{name} of 4,096 rows: {first[name]} and {second[name]}')
+
+
 def refused(folder):
     result = run(folder, 'launch', '--nproc', '2', *arguments('one', '--max-steps', '1'))
     expect(result.returncode == 2 and result.stderr.count('error:') == 1, f'a folder that holds a run: {result.returncode}, {result.stderr}')
@@ -127,6 +139,7 @@ def main():
         same_as_accumulation(folder)
         resumed(folder)
         refused(folder)
+        papers_batch(folder)
 
 
 if __name__ == '__main__':
