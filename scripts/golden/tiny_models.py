@@ -119,10 +119,10 @@ def write_albert(folder, seed=3, heads=None, **fields):
     shutil.copy(TEXT / "unigram/spiece.model", folder)
 
 
-def write_elbert(folder, **fields):
-    """An original folder of two classes without names: one head for all exits, and the rule in config.json."""
-    write_albert(folder, 4, lambda maker: maker.linear("albert.encoder.exit_out_layer.classifier", 2, HIDDEN),
-                 **(ELBERT | {"num_labels": 2, "finetuning_task": "rte"} | fields))
+def write_elbert(folder, labels=2, **fields):
+    """An original folder of classes without names: one head for all exits, and the rule in config.json."""
+    write_albert(folder, 4, lambda maker: maker.linear("albert.encoder.exit_out_layer.classifier", labels, HIDDEN),
+                 **(ELBERT | {"num_labels": labels, "finetuning_task": folder.name.lower()} | fields))
 
 
 def write_pabee(folder):
@@ -133,24 +133,49 @@ def write_pabee(folder):
     write_albert(folder, 5, heads, num_labels=2, finetuning_task="mrpc")
 
 
-def write_roberta(folder):
-    """Positions from 2, one type and byte-level BPE."""
+def highways(maker, prefix):
+    """The heads of DeeBERT and RomeBERT, for two classes."""
+    maker.linear(prefix + "pooler.dense", HIDDEN, HIDDEN)
+    for i in range(LAYERS):
+        maker.linear(f"{prefix}encoder.highway.{i}.pooler.dense", HIDDEN, HIDDEN)
+        maker.linear(f"{prefix}encoder.highway.{i}.classifier", len(LABELS), HIDDEN)
+    maker.linear("classifier", len(LABELS), HIDDEN)
+
+
+def write_roberta(folder, heads=None, **fields):
+    """Positions from 2, one type and byte-level BPE. With heads=highways a folder of RomeBERT's."""
     maker, vocab, positions = Maker(6), 396, POSITIONS + 2
     backbone(maker, "roberta.", vocab, positions=positions, types=1)
-    write_weights(folder, maker, config(vocab, model_type="roberta", max_position_embeddings=positions, type_vocab_size=1,
-                                        layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2))
+    if heads:
+        heads(maker, "roberta.")
+    write_weights(folder, maker, config(vocab, **{"model_type": "roberta", "max_position_embeddings": positions, "type_vocab_size": 1,
+                                                  "layer_norm_eps": 1e-5, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, **fields}))
     for name in ("vocab.json", "merges.txt"):
         shutil.copy(TEXT / "bpe" / name, folder)
 
 
-def write_elasticbert(folder):
-    """A pooler after every layer."""
+def write_elasticbert(folder, labels=0, **fields):
+    """A pooler after every layer; with `labels`, a classifier there."""
     maker = Maker(7)
     backbone(maker, "elasticbert.", len(vocabulary()))
     for i in range(LAYERS):
         maker.linear(f"elasticbert.encoder.pooler.{i}.dense", HIDDEN, HIDDEN)
+        if labels:
+            maker.linear(f"classifiers.{i}", labels, HIDDEN)
     write_folder(folder, maker, config(len(vocabulary()), model_type="elasticbert", max_output_layers=LAYERS,
-                                       num_output_layers=LAYERS))
+                                       num_output_layers=LAYERS, **fields))
+
+
+def bert_with_highways():
+    maker = Maker(2)
+    backbone(maker, "bert.", len(vocabulary()))
+    highways(maker, "bert.")
+    return maker
+
+
+def write_deebert(folder, **fields):
+    """An original folder of two classes without names."""
+    write_folder(folder, bert_with_highways(), config(len(vocabulary()), num_labels=2, **fields))
 
 
 def main():
@@ -159,15 +184,8 @@ def main():
     backbone(plain, "", vocab)
     write_folder(out / "bert-backbone", plain, config(vocab))
 
-    deebert = Maker(2)
-    backbone(deebert, "bert.", vocab)
-    deebert.linear("bert.pooler.dense", HIDDEN, HIDDEN)
-    for i in range(LAYERS):
-        deebert.linear(f"bert.encoder.highway.{i}.pooler.dense", HIDDEN, HIDDEN)
-        deebert.linear(f"bert.encoder.highway.{i}.classifier", len(LABELS), HIDDEN)
-    deebert.linear("classifier", len(LABELS), HIDDEN)
     labels = {str(i): name for i, name in enumerate(LABELS)}
-    write_folder(out / "bert-deebert", deebert,
+    write_folder(out / "bert-deebert", bert_with_highways(),
                  config(vocab, id2label=labels, label2id={name: i for i, name in enumerate(LABELS)}))
 
 

@@ -33,6 +33,7 @@ ORIGINALS = {f'{system}/{folder}{name}.sh' for system, folder, names in (
 # What each backbone's name stands for here, too.
 RUNS = {'saved_models/bert-base/MRPC/two_stage': 'bert', 'elsewhere/roberta-base/SST-2/two_stage': 'roberta',
         'saved_models/pabee/albert/STS-B': 'albert', 'saved_models/elbert/albert_large/RTE': 'albert',
+        'saved_models/romebert/roberta-base/SST-2/raw': 'roberta', 'saved_models/elbert/albert_large/MNLI': 'albert',
         'ckpts/elasticbert-base/glue/RTE': 'elasticbert', 'ckpts/elue/entropy/MRPC': 'elasticbert'}
 
 
@@ -110,6 +111,9 @@ def deebert():
     for name in ('eval_highway', 'eval_entropy'):
         script(f'deebert/{name}.sh', MODEL_TYPE='roberta', DATASET='SST-2', SAVED_MODELS='elsewhere')
     files('plotting/elsewhere/roberta-base/SST-2/two_stage', *ENTROPY_FILES)
+    for name in ('eval_highway', 'eval_entropy'):  # a folder of the original, without names of its labels
+        script(f'deebert/{name}.sh', SAVED_MODELS='originals/deebert')
+    files('plotting/originals/deebert/bert-base/MRPC/two_stage', *ENTROPY_FILES)
 
 
 def romebert():
@@ -131,6 +135,16 @@ def romebert():
             table(f'answers-{folder}/{name}.tsv', 6)
             names = {line.split('\t')[1] for line in (SCRATCH / f'answers-{folder}/{name}.tsv').read_text().splitlines()[1:]}
             expect(names <= {'contradiction', 'entailment', 'neutral'}, f'{name}.tsv: {names}')
+        own = {'MODEL_TYPE': 'roberta', 'DATASET': 'SST-2'}
+        script(f'romebert/{folder}/train_high.sh', **own)
+        trained(f'saved_models/romebert/roberta-base/SST-2/{leaf}', 3, {**DEEBERT, 'epochs': 10})
+        if leaf == 'raw':  # then a folder of the original, without names of its labels
+            own['SAVED_MODELS'] = 'originals/romebert'
+        for name in ('eval_high_layer', 'eval_high_entropy'):
+            script(f'romebert/{folder}/{name}.sh', **own)
+        files(f"plotting/{own.get('SAVED_MODELS', 'saved_models/romebert')}/roberta-base/SST-2/{leaf}", *ENTROPY_FILES)
+        script(f'romebert/{folder}/{test}.sh', PREDICTIONS=f'roberta-{folder}', **own)
+        table(f'roberta-{folder}/sst-2.tsv', 6)
 
 
 def pabee():
@@ -164,6 +178,9 @@ def elasticbert():
         has(kind, out, 'Evaluation for checkpoint checkpoint-1', f'*** {line} Avg. Inference Layers = ')
         files(f'{run}/eval/checkpoint-2', f'mrpc_eval_exit_layer_{first}.tsv')
         files(run, f'mrpc_{first}.tsv', f'mrpc_infer_exit_layer_{first}.tsv')
+    out = command('sweep', '--view', 'elasticbert', '--model_name_or_path', 'originals/elasticbert/MRPC', '--task_name', 'MRPC',
+                  '--data_dir', 'elue_data/MRPC', '--early_exit_entropy', '0.3')  # a folder of the original
+    has('originals/elasticbert', out, 'acc_and_f1 = ', '*** Early_exit_entropy = 0.3 ')
 
 
 def elbert():
@@ -200,6 +217,13 @@ def elbert():
         rows = (SCRATCH / run / 'eval_results.txt').read_text().splitlines()[1:]
         want = [f'0.{i}0' for i in range(9, 0, -1)]
         expect([row.split(',')[1] for row in rows] == want, f'{run}: eval_results.txt: {rows}')
+    # Three classes, and both of MNLI's sets: trained here, and a folder of the original whose rule is another one for them.
+    has('policy show', command('policy', 'show', 'originals/logits/MNLI'), 'minprob:0.3')
+    for out, train, threshold in (('saved_models/elbert/albert_large', '1', '0.40'), ('originals/logits', '0', '0.30')):
+        script('elbert/glue_run.sh', train, '0', OUT_DIR=out, TASK_NAME='MNLI')
+        for leaf in ('MNLI', 'MNLI-MM'):
+            one = (SCRATCH / out / leaf / 'eval_results.txt').read_text().splitlines()
+            expect(len(one) == 2 and one[1].startswith(f'0,{threshold},'), f'{out}/{leaf}: eval_results.txt: {one}')
 
 
 def main():

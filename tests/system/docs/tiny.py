@@ -95,6 +95,10 @@ def make(folder, exeunt, tests):
     models.write_pabee(folder / 'originals/pabee')  # fine-tuned, in the originals' files
     models.write_elbert(folder / 'originals/elbert/RTE')
     models.write_elbert(folder / 'originals/logits/RTE', thres_name='logits', exit_thres=0.3)
+    models.write_elbert(folder / 'originals/logits/MNLI', labels=3, thres_name='logits', exit_thres=0.3)
+    models.write_deebert(folder / 'originals/deebert/bert-base/MRPC/two_stage', finetuning_task='mrpc')
+    models.write_roberta(folder / 'originals/romebert/roberta-base/SST-2/raw', models.highways, num_labels=2, finetuning_task='sst-2')
+    models.write_elasticbert(folder / 'originals/elasticbert/MRPC', labels=2, num_labels=2, finetuning_task='mrpc')
     shutil.copytree(tests / 'checkpoints/bert-deebert', folder / 'models/sst2')
     (folder / 'build/release').mkdir(parents=True)
     (folder / 'build/release/bin').symlink_to(exeunt.parent)
