@@ -179,8 +179,8 @@ void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swep
     const std::string what = elue.source.empty() ? fmt::format("{} layers of {}", spec.layers, spec.hidden)
                                                  : fmt::format("{} in {}", elue.task, elue.source);
     const bool elues_own = elue.source.empty() && spec.layers == 12 && spec.hidden == 768;
-    notice(common, fmt::format("no ELUE score: there is no baseline for {}{}; name one with --baseline FILE (docs/"
-                               "formats.md): a point for each number of layers K, of models trained with --recipe "
+    notice(common, fmt::format("no ELUE score: there is no baseline for {}{}; name one with --baseline FILE (lab/"
+                               "docs/formats.md): a point for each number of layers K, of models trained with --recipe "
                                "elasticbert-static --layers K",
                                what, elues_own ? " (ELUE's own, of ElasticBERT-base, needs its weights)" : ""));
     return;
@@ -311,7 +311,7 @@ void add_sweep(CommandLine& line) {
       "--elue-scores", flags->elue_scores,
       "ELUE: also keep the score in this file, by task; with all six tasks it has the overall score; 'exeunt "
       "report FILE' is the leaderboard of such files");
-  verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (docs/formats.md)");
+  verb->add_option("--baseline", flags->baseline, "ELUE: table of other truncated models (lab/docs/formats.md)");
 }
 
 }  // namespace exeunt::apps

@@ -76,7 +76,7 @@ struct ElueOutcome {
 [[nodiscard]] ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline,
                                        Extrapolate beyond = Extrapolate::clamp);
 
-// A file of several tasks' results, all of one kind of model, against one baseline (docs/formats.md).
+// A file of several tasks' results, all of one kind of model, against one baseline (lab/docs/formats.md).
 struct ElueScores {
   std::string model, baseline, extrapolate;  // "elasticbert on bert 12x384, 12 exits", "gte-small-static", "clamp"
   std::map<std::string, ElueResult> tasks = {};

@@ -83,7 +83,7 @@ struct OurScores {
 // What a training did other than its paper's recipe, of the recipe.json of its folder: "batch 32, not 8".
 [[nodiscard]] std::vector<std::string> other_settings(const Paper& paper, const Json& recipe);
 
-// Of a file of scores measured elsewhere (docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
+// Of a file of scores measured elsewhere (lab/docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
 // Paper::also, on this task. For MNLI the mismatched set comes last, without scores if the file has none. `where`
 // opens the error messages. Throws Error: bad_file, or usage where nothing in the file fits.
 [[nodiscard]] std::vector<OurScores> reached_in(const Json& scores, const std::string& where, const Paper& paper,
