@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the Markdown files with the tree: every relative link leads to a file, every anchor to a heading, every source
 that a page names exists, the lines that docs/contributing.md shows as added are still there, the limits in docs/security.md
-are those of the sources, docs/README.md leads to every page of docs, which are not too long, and docs/methods.md has a row for every exit rule, loss and calibration method, whose papers are in
-CITATION.cff.
+are those of the sources, docs/README.md leads to every page of docs, which are not too long, docs/methods.md has a row for every
+exit rule, loss and calibration method, whose papers are in CITATION.cff, docs/contributing.md names every source with a switch over
+Problem, and the pages of docs/decisions are as they were when they were entered in decisions.sha256.
 
     check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
 """
+import hashlib
 import re
 import sys
 from pathlib import Path
@@ -21,6 +23,7 @@ SKIPPED = {'build', 'dist', 'node_modules', '.git', 'carry'}
 SOURCE = re.compile(r'[\w+.-]+(?:/[\w+.-]+)+\.(?:cc|h|cu|py|json|md|sh|yaml|txt)')
 MOST_WORDS = 40_200  # of all pages of docs together
 PLACEHOLDER = re.compile(r'LAYER|NAME')
+DECISIONS = 'tests/system/docs/decisions.sha256'
 
 
 def lines_outside_code(text):
@@ -159,6 +162,30 @@ def breaches_of_words(root):
         yield f'docs: {words:,} words, want at most {MOST_WORDS:,}: what few users need goes to lab/docs, what was found once to lab/notebooks'
 
 
+def breaches_of_problems(root, page):
+    """Every source that needs a case for another kind of problem is named."""
+    named = set(SOURCE.findall(' '.join(CODE.findall(page.read_text(encoding='utf-8')))))
+    for file in sorted(file for top in ('exeunt', 'apps', 'lab') for file in (root / top).rglob('*')):
+        if file.suffix in ('.h', '.cc', '.cu') and 'case Problem::' in file.read_text(encoding='utf-8'):
+            path = str(file.relative_to(root)).removeprefix('exeunt/')
+            if path not in named:
+                yield f'{page.relative_to(root)}: does not name `{path}`, which has a switch over Problem'
+
+
+def breaches_of_decisions(root, table):
+    """`table` is one of sha256sum: a page that was entered is not changed, a new one is entered."""
+    entered = dict(reversed(line.split('  ', 1)) for line in table.read_text(encoding='utf-8').splitlines())
+    there = {page.name: hashlib.sha256(page.read_bytes()).hexdigest() for page in (root / 'docs/decisions').glob('*.md')}
+    for name in sorted(entered.keys() | there.keys()):
+        where = f'docs/decisions/{name}'
+        if name not in entered:
+            yield f'{where}: is not entered: (cd docs/decisions && sha256sum {name}) >> {table.relative_to(root)}'
+        elif name not in there:
+            yield f'{where}: is gone; a page stays'
+        elif there[name] != entered[name]:
+            yield f'{where}: was changed; a changed decision is a new page'
+
+
 def breaches(root):
     for page in pages(root):
         if page.parent.name == 'decisions':  # frozen: they may name what is gone
@@ -173,6 +200,9 @@ def breaches(root):
         yield from breaches_of_index(root, root / 'docs/README.md')
     if (root / 'docs/contributing.md').exists():
         yield from breaches_of_diffs(root, root / 'docs/contributing.md')
+        yield from breaches_of_problems(root, root / 'docs/contributing.md')
+    if (root / DECISIONS).exists():
+        yield from breaches_of_decisions(root, root / DECISIONS)
     if (root / 'docs/security.md').exists():
         yield from breaches_of_limits(root, root / 'docs/security.md')
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Shows that check_pages.py can fail: a small tree with one breach of each kind, and the same tree without."""
+import hashlib
 import tempfile
 import unittest
 from pathlib import Path
@@ -59,6 +60,26 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(self.found(page + 'Then:\n```diff\n+int a;\n```\n', 'docs/contributing.md'),
                          ['docs/contributing.md:10: no file named before has this line: int a;'])
         self.assertEqual(len(self.found(page.replace('+int a', '+int c'), 'docs/contributing.md')), 1)
+
+    def test_worked_examples_name_every_switch_over_problems(self):
+        self.write('exeunt/train/loss.cc', 'switch (problem) {\n  case Problem::regression:\n')
+        self.assertEqual(self.found('`train/loss.cc`', 'docs/contributing.md'), [])
+        self.assertEqual(self.found('`train/network.cc`', 'docs/contributing.md'),
+                         ['docs/contributing.md: does not name `train/loss.cc`, which has a switch over Problem'])
+
+    def test_a_page_of_decisions_is_entered_and_then_not_changed(self):
+        (self.root / 'docs/decisions').mkdir()
+        (self.root / 'tests/system/docs').mkdir(parents=True)
+        self.write(check_pages.DECISIONS, f'{hashlib.sha256(b"# One").hexdigest()}  0001-one.md\n')
+        self.assertEqual(self.found('# One', 'docs/decisions/0001-one.md'), [])
+        self.assertEqual(self.found('# Else', 'docs/decisions/0001-one.md'),
+                         ['docs/decisions/0001-one.md: was changed; a changed decision is a new page'])
+        self.write('docs/decisions/0001-one.md', '# One')
+        self.assertEqual(self.found('# Two', 'docs/decisions/0002-two.md'),
+                         ['docs/decisions/0002-two.md: is not entered: (cd docs/decisions && sha256sum 0002-two.md) >> '
+                          'tests/system/docs/decisions.sha256'])
+        (self.root / 'docs/decisions/0001-one.md').unlink()
+        self.assertIn('docs/decisions/0001-one.md: is gone; a page stays', list(check_pages.breaches(self.root)))
 
     def test_every_rule_and_method_has_a_row_in_methods(self):
         (self.root / 'exeunt/policy/rules').mkdir(parents=True)
