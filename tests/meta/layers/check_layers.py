@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, where a model's family
-may be asked for, where a paper may be named, how long a file is.
+may be asked for, where a paper may be named, how long a file is, how many folders include one another.
 And to what a build needs: one definition of each type of a named namespace (the linker would join two of them without a
 word), and, because sources of a folder are compiled together, names of their own in unnamed namespaces.
 
@@ -42,8 +42,11 @@ ALLOWED['train'] -= {'engine'}  # two forward passes that share only checkpoints
 MAX_LINES = 600
 # Lines of C++ in the whole tree. They only go down: who adds lines removes others, who removes lowers these.
 BUDGET = {('exeunt', 'apps'): 65_476, ('exeunt', 'apps', 'lab'): 75_941}
+# Pairs of folders of exeunt/, with apps as one, of which the first includes the second. They only go down, too.
+MOST_ARROWS = 74
 SOURCES = {'.h', '.cc', '.cu', '.cuh', '.inc'}
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+INCLUDE_LINES = re.compile(INCLUDE.pattern, re.M)
 TYPE = re.compile(r'(?:struct|class|union|enum(?: class)?) (\w+)(?: final)?(?: [:{]|$)')
 CONSTANT = re.compile(r'\b(k[A-Z]\w*)(?= = |\[|\{)')
 FUNCTION = re.compile(r'(?!TEST|INSTANTIATE|RC_|BENCHMARK)[\w:<>,&*\[\] ]+ \**(\w+\(.*\)).* \{$')
@@ -187,6 +190,20 @@ def breaches_of_budget(sources):
             yield f"{' + '.join(tops)}: {count} lines, want at most {most}: a feature that adds lines removes others"
 
 
+def breaches_of_arrows(sources):
+    """Names the pairs that one include makes: among them is the new one, or one that is easily cut."""
+    pairs = {}
+    for path, text in sources:
+        here = {'trainer': 'apps'}.get(layer_of(path), layer_of(path))
+        for target in INCLUDE_LINES.findall(text) if path.parts[0] in ('exeunt', 'apps') else []:
+            there = {'trainer': 'apps'}.get(layer_of(Path(target)), layer_of(Path(target)))
+            if there and there != here:
+                pairs.setdefault((here, there), []).append(f'{path} includes {target}')
+    if len(pairs) > MOST_ARROWS:
+        single = '; '.join(sorted(lines[0] for lines in pairs.values() if len(lines) == 1))
+        yield f'{len(pairs)} pairs of folders where one includes the other, want at most {MOST_ARROWS}; these by one line: {single}'
+
+
 def breaches(root):
     sources = []
     for top in ('exeunt', 'apps', 'lab', 'tests', 'benchmarks', 'examples'):
@@ -202,6 +219,7 @@ def breaches(root):
     yield from breaches_of_names(sources)
     yield from breaches_of_types(sources)
     yield from breaches_of_budget(sources)
+    yield from breaches_of_arrows(sources)
 
 
 def main():

@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from check_layers import BUDGET  # noqa: E402
+from check_layers import ALLOWED, BUDGET, MOST_ARROWS  # noqa: E402
 
 CHECKER = Path(__file__).with_name('check_layers.py')
 
@@ -142,6 +142,17 @@ class Layers(unittest.TestCase):
         most = BUDGET[('exeunt', 'apps')]
         files = {f'exeunt/base/a{i}.cc': '\n' * 600 for i in range(most // 600 + 1)}
         self.breach(files, f'want at most {most}')
+
+    def test_pairs_of_folders_that_include_each_other_are_counted(self):
+        arrows = [(here, there) for here in ALLOWED for there in sorted(ALLOWED[here])
+                  if not {'lab', 'apps', 'trainer'} & {here, there}]
+        files = {f'exeunt/{here}/{there}.cc': f'#include "exeunt/{there}/a.h"\n#include "exeunt/{there}/b.h"\n'
+                 for here, there in arrows[:MOST_ARROWS]}
+        self.assertEqual(run(files), (0, ''))
+        here, there = arrows[MOST_ARROWS]
+        self.breach({**files, 'exeunt/%s/new.cc' % here: f'#include "exeunt/{there}/a.h"\n'},
+                    f'{MOST_ARROWS + 1} pairs of folders where one includes the other, want at most {MOST_ARROWS}; these by one line: '
+                    f'exeunt/{here}/new.cc includes exeunt/{there}/a.h')
 
 
 if __name__ == '__main__':
