@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Holds the tree to docs/architecture.md: who may include and link whom, where torch may be named, where a model's family
-may be asked for, where a paper may be named, how long a file is, how many folders include one another.
+may be asked for, where a paper may be named, how long a file is, how many folders include one another, how a test is named.
 And to what a build needs: one definition of each type of a named namespace (the linker would join two of them without a
 word), and, because sources of a folder are compiled together, names of their own in unnamed namespaces.
 
@@ -53,6 +53,8 @@ FUNCTION = re.compile(r'(?!TEST|INSTANTIATE|RC_|BENCHMARK)[\w:<>,&*\[\] ]+ \**(\
 FAMILY = re.compile(r'[=!]= *Family::|Family::\w+ *[=!]=|case Family::')
 # What belongs to one paper is in lab/; a recipe, which users name, is a JSON file. elasticbert is a family of encoders as well.
 PAPER = re.compile(r'DeeBERT|PABEE|ElasticBERT|RomeBERT|ELBERT\b|BERxiT|BranchyNet|FastBERT|BADGE|\belbert_|Elbert[A-Z]')
+# A test's name states a condition and is read alone; it begins neither with an article nor in the middle of a sentence.
+TEST_NAME = re.compile(r'^\s*(?:TEST(?:_F|_P)?|RC_GTEST_PROP)\((\w+), *((?:Of|The|What|An?)[A-Z]\w*)')
 LIBRARY = re.compile(r'exeunt_library\s*\(([^)]*)\)', re.S)
 
 
@@ -85,6 +87,9 @@ def breaches_of_source(path, text):
     count = len(lines) - (lines[-1] == '')
     if count > MAX_LINES:
         yield f'{path}: {count} lines, want at most {MAX_LINES}: split it at its second idea'
+    for number, line in enumerate(lines, 1):
+        if name := TEST_NAME.match(line):
+            yield f'{path}:{number}: {name.group(1)}.{name.group(2)}: a test is named by its condition, such as RejectsLongToken'
     if layer is None:
         return
     if layer not in ALLOWED:

@@ -138,6 +138,12 @@ class Layers(unittest.TestCase):
         self.breach({'exeunt/text/a.cc': '\n' * 601}, '601 lines, want at most 600')
         self.breach({'exeunt/base/a.h': '', 'tests/unit/text/a_test.cc': 'x\n' * 600 + 'x'}, '601 lines')
 
+    def test_a_test_is_named_by_its_condition(self):
+        for name in ('OfALabel', 'TheAnswer', 'WhatDoesNotFit', 'AnArray', 'ALabel'):
+            self.breach({'exeunt/base/a.h': '', 'tests/unit/base/a_test.cc': f'TEST_F(Loss, {name}) {{\n'},
+                        f'tests/unit/base/a_test.cc:1: Loss.{name}: a test is named by its condition')
+        self.assertEqual(run({'exeunt/base/a.h': '', 'tests/unit/base/a_test.cc': 'TEST(Loss, AcceptsZero) {\n'}), (0, ''))
+
     def test_lines_beyond_the_budget_are_refused(self):
         most = BUDGET[('exeunt', 'apps')]
         files = {f'exeunt/base/a{i}.cc': '\n' * 600 for i in range(most // 600 + 1)}

@@ -190,7 +190,7 @@ std::string halfway(const Case& what, float temperature) {
   return fmt::format("entropy:{}", entropies[entropies.size() / 2]);
 }
 
-TEST(SameAnswers, OfACalibratedModelByItsOwnPolicyAndByOneInWords) {
+TEST(SameAnswers, ModelPolicyAndTheSamePolicyInWordsAnswerAlike) {
   const Scratch scratch(quick_parent());
   Case what{.folder = scratch.path() / "m", .texts = some_texts()};
   (void)write_exeunt_folder(Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert"), what.folder);
@@ -214,7 +214,7 @@ TEST(SameAnswers, OfACalibratedModelByItsOwnPolicyAndByOneInWords) {
 }
 
 // What the C interface says of a promise is what every other front end says, in words and as data.
-TEST(SamePromise, OfACertifiedFolderAndOfOneWhoseConditionsDoNotHold) {
+TEST(SamePromise, CInterfaceTellsWhetherConditionsHold) {
   const Scratch scratch(quick_parent());
   const std::filesystem::path folder = scratch.path() / "m";
   (void)write_exeunt_folder(Checkpoint::open(EXEUNT_TEST_DATA "/checkpoints/bert-deebert"), folder);
@@ -265,7 +265,7 @@ TEST(SamePromise, OfACertifiedFolderAndOfOneWhoseConditionsDoNotHold) {
   }
 }
 
-TEST(SameAnswers, OfAnElbertFolderByItsOwnRule) {
+TEST(SameAnswers, ElbertFolderRunsItsOwnRule) {
   const Scratch scratch(quick_parent());
   others::Builder b;
   b.albert("albert.");

@@ -117,7 +117,7 @@ TEST(Candidates, ComeFromFamiliesOfTheModel) {
 }
 
 // A rule that says it repeats another does: in the order that entropy gives any texts, it leaves none out of turn.
-TEST(Candidates, OfEquivalentRulesExitTheSameTexts) {
+TEST(Candidates, EquivalentRulesExitTheSameTexts) {
   for (const int classes : {2, 3}) {
     const ExitTrace trace = random_trace({.rows = 300, .exits = 1, .classes = classes});
     for (const RuleInfo& rule : kRules) {

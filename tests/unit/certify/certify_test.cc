@@ -52,7 +52,7 @@ TEST(Losses, UseTheHeadThatAnswers) {
   EXPECT_THAT(LossMeter(trace, RiskLoss::disagreement, {}).measure(policy).losses, ElementsAre(0, 1));
 }
 
-TEST(Losses, OfRegressionAreSharesOfTheRange) {
+TEST(Losses, RegressionLossIsShareOfRange) {
   ExitTrace trace = random_trace({.rows = 3, .exits = 2, .classes = 1});
   trace.logits = {1, 2, /**/ 3, 0.5F, /**/ 100, 0};
   EXPECT_THAT(LossMeter(trace, RiskLoss::abs_diff, {{0, 5}}).measure(parse_policy("layer:1")).losses,

@@ -196,7 +196,7 @@ TEST(CoverageOfModes, RowsOfAClusterAreOneDraw) {
 }
 
 // The second level is just too bold. A question counts once, however many candidates it has.
-TEST(CoverageOfModes, TheBestOfAQuestionAreKept) {
+TEST(CoverageOfModes, KeepsBestOfQuestion) {
   const auto cover_with = [&](std::string_view name, size_t copies) {
     return cover_made(
         name, kDraws,
@@ -274,7 +274,7 @@ TEST(CoverageOfModes, EveryGroupKeepsThePromise) {
 }
 
 // A tenth of the texts that full depth calls so is lost at the second level, and few of all.
-TEST(CoverageOfModes, ALabelIsMissedAsSeldomAsPromised) {
+TEST(CoverageOfModes, MissesLabelAsSeldomAsPromised) {
   const auto made_of = [](double missed, double called) {
     return MadePopulation{{{.share = 0.1, .yes = true},
                            {.share = 0.4, .yes = false},
@@ -314,7 +314,7 @@ TEST(CoverageOfModes, ALabelIsMissedAsSeldomAsPromised) {
 }
 
 // At the third level no label changes, and no score is large enough to decide by.
-TEST(CoverageOfModes, ADecisionIsKeptWhereTheLabelIs) {
+TEST(CoverageOfModes, KeepsDecisionWhereTheLabelIs) {
   const MadePopulation made{{{.share = 0.5}, {.share = 0.3, .changed = 0.04}, {.share = 0.2}}, {0, 1, 2}};
   const auto risk = [&](const PolicySpec& policy) {
     double lost = 0;

@@ -40,14 +40,14 @@ int leave(const PolicySpec& spec, const Logits& logits, const std::vector<float>
   return walk(bind(spec, sites_for(logits, !lte.empty())), logits, lte);
 }
 
-RC_GTEST_PROP(Monotone, ALargerEntropyThresholdNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, LargerEntropyThresholdNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(pick(2, 6));
   const float a = arbitrary_threshold(), b = arbitrary_threshold();
   for (const Rule rule : {rule_of<EntropyRule>, rule_of<NentropyRule>})
     RC_ASSERT(leave(spec_of(rule, {std::max(a, b)}), logits) <= leave(spec_of(rule, {std::min(a, b)}), logits));
 }
 
-RC_GTEST_PROP(Monotone, ASmallerConfidenceOrMarginNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, SmallerConfidenceOrMarginNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(pick(2, 6));
   const float a = arbitrary_threshold(), b = arbitrary_threshold();
   for (const Rule rule : {rule_of<ConfidenceRule>, rule_of<MarginRule>, rule_of<VoteRule>})
@@ -64,7 +64,7 @@ RC_GTEST_PROP(Monotone, LessPatienceNeverLeavesLater, ()) {
     RC_ASSERT(leave(spec_of(rule, {threshold, t}), logits) <= leave(spec_of(rule, {threshold, t + 1}), logits));
 }
 
-RC_GTEST_PROP(Monotone, ALargerToleranceNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, LargerToleranceNeverLeavesLater, ()) {
   const Logits numbers = arbitrary_logits(1);
   const float t = static_cast<float>(pick(1, 5));
   const float a = arbitrary_threshold() * 4, b = arbitrary_threshold() * 4;
@@ -80,7 +80,7 @@ RC_GTEST_PROP(Monotone, CountingRulesFollowTheirThreshold, ()) {
     RC_ASSERT(leave(spec_of(rule, {std::max(a, b), t}), logits) <= leave(spec_of(rule, {std::min(a, b), t}), logits));
 }
 
-RC_GTEST_PROP(Monotone, ALargerLteThresholdNeverLeavesLater, ()) {
+RC_GTEST_PROP(Monotone, LargerLteThresholdNeverLeavesLater, ()) {
   const Logits logits = arbitrary_logits(2);
   std::vector<float> lte(logits.size());
   for (float& u : lte) u = arbitrary_threshold();

@@ -43,7 +43,7 @@ TEST(KeptTop, HasNoOrder) {
   EXPECT_THAT(losses_of(trace, 1), ElementsAre(1, 0, 0));
 }
 
-TEST(KeptTop, OfEqualValuesTheFirstRowsAreBest) {
+TEST(KeptTop, FirstRowsOfEqualValuesAreBest) {
   const ExitTrace trace = questions({1, 1, 1}, {5, 6, /**/ 5, 5, /**/ 5, 5});
   EXPECT_THAT(losses_of(trace, 1), ElementsAre(0, 0, 0));
   EXPECT_THAT(losses_of(trace, 2), ElementsAre(0, 0, 0)) << "on both sides";

@@ -85,7 +85,7 @@ TEST(Batches, ShufflesUniformly) {
   }
 }
 
-TEST(Batches, AWindowLowersPaddingAndKeepsEveryRow) {
+TEST(Batches, WindowLowersPaddingAndKeepsEveryRow) {
   const auto lengths = many_lengths(2000);
   const auto offsets = offsets_of(lengths);
   const auto plain = shuffled_batches(offsets, {.batch = 32});
@@ -117,7 +117,7 @@ TEST(Batches, BucketsStayWithinTheirLimits) {
   }
 }
 
-TEST(Batches, ARowOverTheLimitGoesAlone) {
+TEST(Batches, RowOverLimitGoesAlone) {
   const auto batches = bucketed_batches(offsets_of({3, 50, 3}), {.rows = 8, .tokens = 10});
   EXPECT_THAT(batches, ElementsAre(ElementsAre(1), ElementsAre(0, 2)));
   EXPECT_TRUE(bucketed_batches(offsets_of({}), {}).empty());

@@ -29,7 +29,7 @@ TEST(DataFiles, SeveralFilesAreOneDataset) {
   EXPECT_THAT(texts_in(read_user_data(odd, {})), ElementsAre("four", "five")) << "a file whose name has a comma";
 }
 
-TEST(DataFiles, AFolderHoldsTablesOrAFolderOfTextsForEachLabel) {
+TEST(DataFiles, FolderHoldsTablesOrOneFolderOfTextsForEachLabel) {
   const Scratch scratch;
   std::filesystem::create_directories(scratch.path() / "tables");
   (void)scratch.write("tables/2.csv", "text,label\nb,y\n");

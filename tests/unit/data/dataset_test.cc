@@ -79,7 +79,7 @@ TEST(Dataset, FallsBackToColumnNumberWithNotice) {
   EXPECT_EQ(data.notices[0], "f.tsv: no column 'sentence1' in the header, column 2 ('premise') is used");
 }
 
-TEST(Dataset, TheLabelIsTheLastFieldEvenInRowsWithMoreFields) {
+TEST(Dataset, LabelIsTheLastFieldEvenInRowsWithMoreFields) {
   const Dataset data = parse("qnli", Split::train, "index\tquestion\tsentence\tlabel\n0\tq\ts\textra\tentailment\n");
   EXPECT_EQ(data.examples[0].pair, "s");
   EXPECT_EQ(data.examples[0].gold, 0);

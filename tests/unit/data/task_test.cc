@@ -80,7 +80,7 @@ TEST(Task, LabelOrdersAreThoseOfTheOriginals) {
   EXPECT_TRUE(find_task("sts-b").regression());
 }
 
-TEST(Task, TheDiagnosticAndMismatchedSetsAreAnsweredByMnliModels) {
+TEST(Task, MnliModelsAnswerDiagnosticAndMismatchedSets) {
   EXPECT_EQ(find_task("ax").model_of, "MNLI");
   EXPECT_EQ(find_task("mnli-mm").model_of, "MNLI");
   EXPECT_EQ(find_task("mnli-mm").find(Split::train), nullptr);

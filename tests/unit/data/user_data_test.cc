@@ -278,7 +278,7 @@ TEST(UserData, BadRowsCanBeCollectedInstead) {
 }
 
 // The index joins predictions, traces and texts: it is the row in the file, whatever was left out before it.
-TEST(UserData, TheIndexCountsRowsThatAreLeftOutInEveryFormat) {
+TEST(UserData, IndexCountsOmittedRowsInEveryFormat) {
   const std::vector<std::tuple<DataFormat, char, std::string>> files = {
       {DataFormat::csv, ',', "text,label\na,x\n ,x\nb\nc,y\n"},
       {DataFormat::csv, ';', "text;label\na;x\n ;x\nb\nc;y\n"},
@@ -388,7 +388,7 @@ TEST(UserData, RefusesAFileWithoutRows) {
   EXPECT_STREQ(error_of([&] { keep_first_rows(none, 3, "f.csv"); }).what(), "f.csv: got no rows, want at least one");
 }
 
-TEST(UserData, ASourceIsAFileOrATaskInAFolder) {
+TEST(UserData, SourceIsFileOrTaskInFolder) {
   const Scratch scratch;
   const std::string file = scratch.write("d.csv", "text,label\na,x\nb,y\nc,x\n").string();
   EXPECT_EQ(load_data({.path = file}).examples.size(), 3U);

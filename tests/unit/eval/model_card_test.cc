@@ -181,7 +181,7 @@ TEST(ModelCard, ContinuesTheCardOfItsSource) {
   EXPECT_EQ(read_text(scratch.path() / "out" / "README.md"), first);
 }
 
-TEST(ModelCard, OfABareBackboneIsShort) {
+TEST(ModelCard, BareBackboneHasShortCard) {
   const ModelSpec spec = tiny::spec(Family::albert);
   const std::string card = model_card({spec, {}, tiny::tensors(spec, {}, DType::f32)}, {.name = "x"});
   EXPECT_THAT(card, HasSubstr("without heads"));

@@ -10,7 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Labels, OfMultiLabelAreThoseAboveTheirThresholds) {
+TEST(Labels, MultiLabelGivesLabelsAboveTheirThresholds) {
   const std::vector<float> logits{0.5F, 0.5F, -0.5F};
   OutputSpec exits{.problem = Problem::multi_label};
   EXPECT_THAT(labels_of(exits, logits), ElementsAre(0, 1));

@@ -30,7 +30,7 @@ TEST(Loss, ComparesLabelsSetsAndValues) {
   EXPECT_EQ(loss_between(RiskLoss::abs_diff, kNumbers, {1}, {9}, 4), 1);
 }
 
-TEST(Loss, OfAccuracyIsWhatIsLostOrGained) {
+TEST(Loss, DropCountsLostAndGainedAnswers) {
   const LossOf drop(RiskLoss::zero_one_drop, kClasses, 0);
   EXPECT_EQ(drop({.given = {}, .reference = {}, .given_right = false, .reference_right = true}), 1);
   EXPECT_EQ(drop({.given = {}, .reference = {}, .given_right = true, .reference_right = false}), -1);
@@ -42,7 +42,7 @@ TEST(Loss, NamesWhatSuitsTheModel) {
   EXPECT_EQ(error_of([] { LossOf(RiskLoss::abs_diff, kClasses, 1); }).hint(), "use disagreement or zero_one_drop");
 }
 
-TEST(Loss, OfALabelIsOnItsSide) {
+TEST(Loss, MissedLabelCountsRowsThatHaveItAtFullDepth) {
   RiskLoss missed = loss_named("missed:yes");
   const std::vector<float> no{2, 1}, yes{1, 2}, sure{0, 3};
   EXPECT_EQ(loss_between(missed, kClasses, no, yes), 1);
@@ -56,7 +56,7 @@ TEST(Loss, OfALabelIsOnItsSide) {
   EXPECT_EQ(loss_between(loss_named("missed:rude"), several, {5, 2}, {5, 4}), 1) << "by its threshold";
 }
 
-TEST(Loss, OfADecisionIsAboutTheSideAlone) {
+TEST(Loss, DecisionLossCountsChangedSidesAlone) {
   const RiskLoss value = loss_named("decision:>=3.5");
   EXPECT_EQ(loss_between(value, kNumbers, {3.4F}, {0}), 0);
   EXPECT_EQ(loss_between(value, kNumbers, {3.5F}, {3.4F}), 1) << "the threshold itself is yes";
@@ -69,7 +69,7 @@ TEST(Loss, OfADecisionIsAboutTheSideAlone) {
       << "a score does not depend on the label's threshold";
 }
 
-TEST(Loss, OfQuestionsIsNoneOfOneText) {
+TEST(Loss, DropAndTopLossesNeedMoreThanOneText) {
   EXPECT_TRUE(of_one_text(RiskLoss::disagreement));
   EXPECT_FALSE(of_one_text(RiskLoss::zero_one_drop));
   EXPECT_FALSE(of_one_text(loss_named("top:3")));

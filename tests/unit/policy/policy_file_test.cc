@@ -157,7 +157,7 @@ TEST(PolicyFile, FindsTheEntryOfAnEngineThenOneOfNoneThenAnothers) {
               HasSubstr("a second entry for device 'cpu', engine 'cpu/amx' and precision bf16"));
 }
 
-TEST(PolicyFile, AnEntryCompletesItsPolicies) {
+TEST(PolicyFile, EntryCompletesItsPolicies) {
   const PolicyEntry entry = example().entries.at(0);
   EXPECT_EQ(entry.exit_rates(entry.policy), entry.points[0].exit_rates);
   EXPECT_TRUE(entry.exit_rates(parse_policy("full")).empty());
@@ -256,7 +256,7 @@ TEST(PolicyFile, RejectsInvalidHashesTemperaturesAndPoints) {
               HasSubstr("field 'points': got 1001, want a list of at most 1000 points"));
 }
 
-TEST(PolicyFile, AnEntryIsOfTheTraceThatMadeIt) {
+TEST(PolicyFile, EntryNamesTheTraceThatMadeIt) {
   TraceInfo info;
   info.engine = "cuda/sm_90";
   info.numerics = 3;
@@ -336,7 +336,7 @@ TEST(PolicyFile, IsWrittenUnderALock) {
 }
 
 // Whatever it holds: one that is refused, and one whose only fault comes last.
-TEST(PolicyFile, TheLargestTakesItsSizeAndALittleMemory) {
+TEST(PolicyFile, LargestFileTakesItsSizeAndLittleMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take memory of their own";
 #endif

@@ -18,7 +18,7 @@ Error sweep_error(std::string_view text) {
   return error_of([&] { (void)parse_sweep(text); });
 }
 
-TEST(Sweep, ARangeHasBothItsEnds) {
+TEST(Sweep, RangeHasBothItsEnds) {
   EXPECT_THAT(settings("entropy:0..0.7/0.05"),
               ElementsAre("entropy:0", "entropy:0.05", "entropy:0.1", "entropy:0.15", "entropy:0.2", "entropy:0.25",
                           "entropy:0.3", "entropy:0.35", "entropy:0.4", "entropy:0.45", "entropy:0.5", "entropy:0.55",
@@ -44,7 +44,7 @@ TEST(Sweep, ListsAndRangesCombine) {
               ElementsAre("patience:2,tol=0.1", "patience:2,tol=0.2", "patience:3,tol=0.1", "patience:3,tol=0.2"));
 }
 
-TEST(Sweep, ASinglePolicyIsASweepOfOne) {
+TEST(Sweep, SinglePolicyIsSweepOfOne) {
   EXPECT_THAT(settings("full"), ElementsAre("full"));
   EXPECT_THAT(settings("entropy:0.3"), ElementsAre("entropy:0.3"));
 }

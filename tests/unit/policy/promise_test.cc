@@ -49,7 +49,7 @@ TEST(Promise, IsWordedByItsLossMethodAndGroups) {
   EXPECT_EQ(promise_of(PolicyEntry{}), "none (not certified)");
 }
 
-TEST(Promise, OfALabelADecisionOrAnExitNamesIt) {
+TEST(Promise, NamesLabelDecisionOrExit) {
   Certificate certificate = two_percent();
   certificate.loss = loss_named("missed:toxic");
   EXPECT_EQ(promise_of(certificate, "fp32"),

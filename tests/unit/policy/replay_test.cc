@@ -84,7 +84,7 @@ TEST(Replay, CachesEvidenceByExitsAndTemperatures) {
   }
 }
 
-TEST(Replay, TheAnswerIsThatOfTheExitTaken) {
+TEST(Replay, AnswerIsThatOfTheExitTaken) {
   const ExitTrace trace = random_trace({.rows = 20, .exits = 4});
   Replayer replayer(trace);
   const Departures departures = replayer.run(parse_policy("layer:2"));
@@ -118,7 +118,7 @@ TEST(Replay, UsesLastRampOnlyIfSwitchedOn) {
 }
 
 // Row 0: the ramp says what the exit before it said and not what the last exit says; row 1: the reverse.
-TEST(Replay, TheLastRampIsComparedWithTheExitBeforeIt) {
+TEST(Replay, LastRampIsComparedWithExitBeforeIt) {
   ExitTrace trace = random_trace({.rows = 2, .exits = 2, .classes = 2, .ramp = true});
   trace.logits = {3, 0, 0, 3, /**/ 3, 0, 0, 3};
   trace.ramp = {3, 0, /**/ 0, 3};
@@ -135,7 +135,7 @@ TEST(Replay, RejectsPolicyThatDoesNotFit) {
   EXPECT_EQ(error_of([&] { (void)replay(trace, parse_policy("entropy:0.3")); }).code(), Code::usage);
 }
 
-TEST(Replay, ARealModelLeavesEarlierWithALargerThreshold) {
+TEST(Replay, RealModelExitsEarlierWithLargerThreshold) {
   const ExitTrace trace = read_trace(real_trace("sst2-exeunt.dev"));
   Replayer replayer(trace);
   std::vector<uint8_t> before(trace.rows, 11);

@@ -102,7 +102,7 @@ TEST(Window, NarrowWindowsLeave) {
   EXPECT_EQ(walk("window:0,3,bias_3,range=1", firsts({0.45, 0.55, 0.45, 0.55})), 4) << "both sides";
 }
 
-TEST(Window, TheMarginWidensTheUndecidedMiddle) {
+TEST(Window, MarginWidensTheUndecidedMiddle) {
   EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1", firsts({0.55, 0.58, 0.65, 0.7, 0.9})), 4);
   EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1", firsts({0.45, 0.42, 0.35, 0.3, 0.9})), 4);
   for (const std::string stat : {"class0", "argmax-consistent"}) {  // one rule, where there are two classes
@@ -113,7 +113,7 @@ TEST(Window, TheMarginWidensTheUndecidedMiddle) {
   EXPECT_EQ(walk("window:0,2,bias_1,margin=0.1,stat=maxprob", firsts({0.55, 0.42, 0.35, 0.7, 0.9})), 4);
 }
 
-TEST(Window, TheFirstStageIsNormalisedEntropy) {
+TEST(Window, FirstStageIsNormalisedEntropy) {
   EXPECT_EQ(walk("window:0.53,3,bias_1", Logits{{2, 0}, {2, 0}, {2, 0}, {2, 0}}), 1);
   EXPECT_EQ(walk("window:0.52,3,bias_1", Logits{{2, 0}, {2, 0}, {2, 0}, {2, 0}}), 3);
 }

@@ -77,7 +77,7 @@ TEST(Trace, ReadsStoredTraces) {
   EXPECT_EQ(numbers.sites().problem, Problem::regression);
 }
 
-TEST(Trace, ALogitThatIsNoNumberIsNamedByRowAndExit) {
+TEST(Trace, NamesRowAndExitOfLogitThatIsNoNumber) {
   const Scratch scratch;
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
     ExitTrace trace = random_trace({.rows = 9, .exits = 4, .classes = 3});

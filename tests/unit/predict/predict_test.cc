@@ -73,7 +73,7 @@ TEST(Predict, OnlyAWindowOfTextsIsInFlight) {
   EXPECT_LE(most, 2 * 64 + 1);
 }
 
-TEST(Predict, AShardAnswersItsRowsAlone) {
+TEST(Predict, ShardAnswersItsRowsAlone) {
   Classifier classifier(kClassifierModel, options_of("layer:2"));
   std::vector<int64_t> rows;
   const PredictCounts counts = predict(
@@ -216,7 +216,7 @@ TEST(AnswerLines, GlueGetsARegressionsValueWithinTheRangeOfItsLabels) {
   EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.value = 5.25F}), "7\t5.25\t3\t3\n") << "what the model said";
 }
 
-TEST(AnswerLines, ALabelKeepsToItsColumn) {
+TEST(AnswerLines, LabelKeepsToItsColumn) {
   ExitLayout layout = own_exits(small_spec());
   layout.labels[1] = "very\tgood\r\nindeed";
   EXPECT_EQ(line_of(AnswerForm::tsv, layout, {.label = 1, .confidence = 0.5F}),

@@ -40,7 +40,7 @@ TEST(RecipeChanges, ReachEveryStage) {
   EXPECT_EQ(recipe.stages[0].epochs.families.at(Family::roberta), 4);
 }
 
-TEST(RecipeChanges, ANumberMayDependOnAnyFamily) {
+TEST(RecipeChanges, NumberMayDependOnAnyFamily) {
   RecipeChanges changes;
   changes.set = {"stages.0.epochs.albert=5"};
   const CaseNumber epochs = changed_recipe("deebert", changes).stages[0].epochs;
@@ -49,13 +49,13 @@ TEST(RecipeChanges, ANumberMayDependOnAnyFamily) {
   EXPECT_EQ(number_for(epochs, {.family = Family::bert, .rows = 100}), 3);
 }
 
-TEST(RecipeChanges, OfANumberReplaceItsCases) {
+TEST(RecipeChanges, ChangedNumberReplacesItsCases) {
   RecipeChanges changes;
   changes.stage = {{"epochs", 2}};
   EXPECT_EQ(number_for(changed_recipe("deebert", changes).stages[0].epochs, {.family = Family::roberta}), 2);
 }
 
-TEST(RecipeChanges, OfAnObjectiveReachThoseThatHaveTheField) {
+TEST(RecipeChanges, ChangedObjectiveReachesThoseThatHaveTheField) {
   RecipeChanges changes;
   changes.objective = {{"temperature", 5}, {"lr", 0.5}};
   const Recipe distilled = changed_recipe("deebert-sd", changes);
@@ -79,7 +79,7 @@ TEST(RecipeChanges, ByFlagsLeaveAStageAloneThatTakesNone) {
 }
 
 // Who lowers it for want of memory wants it low in every stage.
-TEST(RecipeChanges, OfTheBatchSizeReachAStageThatTakesNoFlags) {
+TEST(RecipeChanges, ChangedBatchSizeReachesStageThatTakesNoFlags) {
   RecipeChanges changes;
   changes.stage = {{"lr", 1e-4}, {"batch", 8}};
   const Recipe before = find_recipe("attach"), after = changed_recipe("attach", changes);

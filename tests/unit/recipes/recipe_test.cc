@@ -25,7 +25,7 @@ Recipe patched(const std::string& name, const char* patch) {
 
 const OutputSpec kTwo{.problem = Problem::classification, .labels = {"no", "yes"}, .range = {}};
 
-TEST(Recipe, ThePageOnFormatsListsEveryFieldOfAStageAndOfARun) {
+TEST(Recipe, PageOnFormatsListsEveryFieldOfStageAndRun) {
   const std::string page = read_text("docs/formats.md");
   for (const std::string& table : {field_table<StageSpec>(), field_table<TrainSettings>(kShapesWeights)})
     EXPECT_NE(page.find(table), std::string::npos) << "docs/formats.md, recipe.json wants:\n" << table;

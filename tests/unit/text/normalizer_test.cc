@@ -151,7 +151,7 @@ TEST(Normalizer, StripAndPrependWorkAtTheEnds) {
   EXPECT_EQ(text_of(R"({"type":"Prepend","prepend":"▁"})", ""), "");
 }
 
-TEST(Normalizer, ASequenceRunsInOrder) {
+TEST(Normalizer, SequenceRunsInOrder) {
   const NormalizedText text =
       apply(R"({"type":"Sequence","normalizers":[{"type":"NFKD"},{"type":"StripAccents"},{"type":"Lowercase"}]})",
             "ﬁÀ\u0316Ḍ\u0307X");

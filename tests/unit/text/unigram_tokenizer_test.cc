@@ -54,7 +54,7 @@ TEST(UnigramTokenizer, QuotesOfTwoCharactersAreOne) {
   EXPECT_THAT(ids(*tokenizer, "``''"), ElementsAre(6, 13, 13));
 }
 
-TEST(UnigramTokenizer, TheConfigurationKeepsCaseAndAccentsAndNamesTokens) {
+TEST(UnigramTokenizer, ConfigurationKeepsCaseAndAccentsAndNamesTokens) {
   TokenizerConfig config;
   config.do_lower_case = false;
   config.keep_accents = true;

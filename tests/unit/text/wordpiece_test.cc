@@ -99,7 +99,7 @@ TEST(WordPiece, PrefixInTextIsText) {
   EXPECT_THAT(cut(model, "a##"), ElementsAre("0:0-3"));  // an empty continuation is none
 }
 
-TEST(WordPiece, AnEmptyPrefixMakesEveryTokenAContinuation) {
+TEST(WordPiece, EmptyPrefixMakesEveryTokenAContinuation) {
   const WordPieceModel model(Vocabulary(kWordPieces, "f"), {.prefix = ""});
   EXPECT_THAT(cut(model, "aun"), ElementsAre("10:0-1", "1:1-3"));
 }

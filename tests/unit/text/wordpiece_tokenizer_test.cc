@@ -112,7 +112,7 @@ TEST(WordPieceTokenizer, InfersCasedModelFromVocabulary) {
   EXPECT_THAT(from_vocab(cased, config)->encode("Hello hello", std::nullopt, {}).ids, ElementsAre(2, 5, 5, 3));
 }
 
-TEST(WordPieceTokenizer, TheConfigurationNamesSpecialTokensAndSwitches) {
+TEST(WordPieceTokenizer, ConfigurationNamesSpecialTokensAndSwitches) {
   TokenizerConfig config;
   config.cls_token = "<c>";
   config.sep_token = "<s>";

@@ -189,7 +189,7 @@ TEST(Objective, LearningToExitTargetIsDistanceOfValues) {
 }
 
 // Against LibTorch's own, exit by exit, and the divergence of a distillation written out.
-TEST(Objective, OfSeveralLabelsIsTheCrossEntropyOfEachYesAndNo) {
+TEST(Objective, MultiLabelLossIsTheCrossEntropyOfEachYesAndNo) {
   const ObjectiveContext several{.layers = {1, 2, 3}, .problem = Problem::multi_label};
   const ExitOutputs outputs = worked_example();
   const Tensor gold = torch::tensor({{1.F, 0.F}, {1.F, 1.F}});
@@ -220,7 +220,7 @@ TEST(Objective, OfSeveralLabelsIsTheCrossEntropyOfEachYesAndNo) {
 }
 
 // The golden model's loss of each text, as other software computed it from its logits.
-TEST(Objective, OfSeveralLabelsIsThatOfTheGoldenModel) {
+TEST(Objective, MultiLabelLossIsThatOfTheGoldenModel) {
   const TensorSet set = read_safetensors(EXEUNT_TEST_DATA "/golden/hf_bert_multi_label/golden.safetensors");
   const auto values = [&](const char* name) {
     const TensorView& view = set.tensors.at(name);
@@ -240,7 +240,7 @@ TEST(Objective, OfSeveralLabelsIsThatOfTheGoldenModel) {
   }
 }
 
-TEST(Objective, OfARegressionIsTheSquaredError) {
+TEST(Objective, RegressionLossIsTheSquaredError) {
   ExitOutputs outputs;
   outputs.logits = {torch::tensor({{1.F}, {2.F}}), torch::tensor({{3.F}, {2.F}})};
   const Tensor gold = torch::tensor({1.5F, 4.F});

@@ -28,7 +28,7 @@ TEST(Elue, ExtrapolatesBaselineAsConstantOrLine) {
   EXPECT_DOUBLE_EQ(baseline_at(kBaseline, 6000, Extrapolate::linear), 100);
 }
 
-TEST(Elue, TheScoreIsTheMeanGapAtTheSubmittedPoints) {
+TEST(Elue, ScoreIsTheMeanGapAtTheSubmittedPoints) {
   const std::vector<CostPoint> points{{1500, 75}, {3000, 88}};  // 5 and 3 above
   const ElueScore score = elue_score(points, kBaseline);
   EXPECT_DOUBLE_EQ(score.score, 4);
@@ -56,7 +56,7 @@ TEST(Elue, AreaDoesNotRewardFewerPoints) {
   }
 }
 
-TEST(Elue, TheAreaOfTheBaselineAgainstAConstantIsArithmetic) {
+TEST(Elue, AreaOfBaselineAgainstConstantIsArithmetic) {
   // 100 everywhere against 60..80 over the first third and 80..90 over the rest: 101 grid points.
   double sum = 0;
   for (int i = 0; i <= 100; ++i) {
@@ -79,7 +79,7 @@ TEST(Elue, RejectsNonFinitePoints) {
   EXPECT_EQ(error_of([] { (void)elue_score(std::vector<CostPoint>{{0, 1}}, kBaseline); }).code(), Code::usage);
 }
 
-TEST(Elue, TheOverallScoreNeedsAllSixTasks) {
+TEST(Elue, OverallScoreNeedsAllSixTasks) {
   std::map<std::string, double> scores{{"SST-2", 1}, {"IMDb", 2}, {"SNLI", 3}, {"SciTail", 4}, {"MRPC", 5}};
   EXPECT_EQ(elue_overall(scores), std::nullopt);
   scores["STS-B"] = 6.03;
@@ -126,7 +126,7 @@ BaselineTable parse(const std::string& text) {
   return parse_baseline_table(parse_json(text, "b.json"), "b.json");
 }
 
-TEST(Elue, ABaselineTableCanBeReplaced) {
+TEST(Elue, BaselineTableCanBeReplaced) {
   const BaselineTable table = parse(R"({"format":"exeunt.elue_baseline/1","source":"ours",
       "tasks":{"SST-2":[{"mflops":1,"performance":50},{"mflops":2,"performance":60}]}})");
   EXPECT_EQ(table.source, "ours");
@@ -135,7 +135,7 @@ TEST(Elue, ABaselineTableCanBeReplaced) {
   EXPECT_THAT(table.remarks, IsEmpty());
 }
 
-TEST(Elue, ABaselineTableMayRemarkOnItsTasks) {
+TEST(Elue, BaselineTableMayRemarkOnItsTasks) {
   const std::string start = R"({"format":"exeunt.elue_baseline/1",
       "tasks":{"SNLI":[{"mflops":1,"performance":50},{"mflops":2,"performance":60}]},"remarks":)";
   EXPECT_THAT(parse(start + R"({"SNLI":"half the rows"}})").remarks, ElementsAre(Pair("SNLI", "half the rows")));

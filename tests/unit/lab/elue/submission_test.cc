@@ -108,7 +108,7 @@ TEST(Submission, ModulesListWhatAnExampleRan) {
   EXPECT_EQ(elue_modules(run, 0), "(10),emb; (10,768),layer_1; (768),exit_1; (10,768),layer_2; (768),exit_2");
 }
 
-TEST(Submission, AReaderExitReadsAllRowsAndExitsNotEvaluatedAreAbsent) {
+TEST(Submission, ReaderExitReadsAllRowsAndExitsNotEvaluatedAreAbsent) {
   ElueRun run = elue_run();
   run.layers[0] = 4;
   run.tokens[0] = 7;

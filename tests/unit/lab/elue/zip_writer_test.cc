@@ -19,7 +19,7 @@ TEST(Zip, ChecksumIsTheOneOfTheStandard) {
   EXPECT_EQ(number_at(zip, 30 + 5 + 9 + 14, 4), 0U);
 }
 
-TEST(Zip, TheDirectoryLeadsBackToEveryFile) {
+TEST(Zip, DirectoryLeadsBackToEveryFile) {
   const std::vector<StoredFile> entries = {{"a.tsv", "hello\n"}, {"empty", ""}, {"b", std::string(70'000, 'x')}};
   const std::string zip = zip_stored(entries);
   const size_t end = zip.size() - 22;
@@ -50,7 +50,7 @@ TEST(Zip, AnotherReaderAcceptsTheArchive) {
   EXPECT_EQ(std::system(("python3 -c \"" + program + "\" " + path.string()).c_str()), 0);
 }
 
-TEST(Zip, TheSameFilesGiveTheSameBytes) {
+TEST(Zip, SameFilesGiveSameBytes) {
   const std::vector<StoredFile> entries = {{"a", "1"}};
   EXPECT_EQ(zip_stored(entries), zip_stored(entries));
 }

@@ -46,7 +46,7 @@ TEST(Flags, PabeesInferenceCommandIsOurSweep) {
 }
 
 // ElasticBERT's and ELBERT's scripts name what they had trained from, and evaluate what lies in --output_dir.
-TEST(Flags, WhatIsEvaluatedLiesInTheOutputFolder) {
+TEST(Flags, EvaluatesModelOfOutputFolder) {
   const Arguments now =
       with_current_names({"sweep", "--model_name_or_path", "fnlp/elasticbert-base", "--output_dir", "./ckpts/MRPC",
                           "--per_gpu_eval_batch_size", "1", "--early_exit_entropy=0.3,0.4,0.5"});
@@ -123,7 +123,7 @@ TEST(Flags, ThoseWithoutEffectAreLeftOut) {
               ElementsAre("sweep", "m"));
 }
 
-TEST(Flags, OfTrainingStayWhatTheyAreForOtherVerbs) {
+TEST(Flags, TrainingFlagsAreUnchangedForOtherVerbs) {
   EXPECT_THAT(with_current_names({"calibrate", "m", "--seed", "3"}).words,
               ElementsAre("calibrate", "m", "--seed", "3"));
   EXPECT_THAT(with_current_names({"trace", "m", "--output_dir", "t"}).words, ElementsAre("trace", "m", "--out", "t"));

@@ -74,7 +74,7 @@ TEST(Npy, ReadsTheTypesPeopleSave) {
   EXPECT_THAT(values("|b1", data<uint8_t>({0, 1})), ElementsAre(0, 1));
 }
 
-TEST(Npy, WhatIsNoArrayOfNumbersIsRefused) {
+TEST(Npy, RejectsOtherThanArraysOfNumbers) {
   const auto with = [](std::string_view descr) {
     return header(fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': (1,), }}", descr)) + data<double>({1});
   };
@@ -117,7 +117,7 @@ TEST(Npy, HugeShapesDoNotAllocate) {
               HasSubstr("field 'shape'"));
 }
 
-TEST(Npy, AZeroDoesNotHideAnOverflow) {
+TEST(Npy, ZeroDoesNotHideOverflow) {
   EXPECT_THAT(
       npy_error(header("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 9223372036854775807, 0), }")).what(),
       HasSubstr("got 0 bytes of data"));

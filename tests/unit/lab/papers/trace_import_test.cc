@@ -39,7 +39,7 @@ TEST_F(Import, RowsAreKnownByTheirLogits) {
   EXPECT_NE(hashes[0], hashes[2]);
 }
 
-TEST_F(Import, AnArrayBecomesATrace) {
+TEST_F(Import, ArrayBecomesTrace) {
   const auto logits = save("logits.npy", {4, 3, 2});
   const ExitTrace trace = import_trace({.logits = logits, .gold = save_gold({0, 1, 1, NAN})});
   EXPECT_EQ(trace.rows, 4u);
@@ -71,7 +71,7 @@ TEST_F(Import, OneOutputIsARegression) {
   EXPECT_EQ(trace.gold[1], -2.25F);
 }
 
-TEST_F(Import, WhatDoesNotFitIsRefused) {
+TEST_F(Import, RejectsArraysThatDoNotFit) {
   const auto logits = save("logits.npy", {4, 3, 2});
   const auto refused = [](const TraceImport& source) { return error_of([&] { (void)import_trace(source); }); };
   EXPECT_THAT(refused({.logits = save("two.npy", {4, 3})}).what(),

@@ -172,7 +172,7 @@ TEST(PretrainBatches, AreCountedWithoutDrawingTheirTokens) {
   EXPECT_EQ(batch.counts.ordered, counts.ordered);
 }
 
-TEST(PretrainBatches, OfOneSegmentHaveOneType) {
+TEST(PretrainBatches, RowsOfOneSegmentHaveOneType) {
   const Corpus corpus = corpus_of({{4, 3}});
   PretrainShape shape = shape_of(16);
   shape.segments = 1;

@@ -441,7 +441,7 @@ TEST(Report, NamesAndTextsCannotBecomeMarkup) {
   EXPECT_THAT(report.html, Not(HasSubstr("<img")));
 }
 
-TEST(Report, ARegressionIsShownWithItsOwnRules) {
+TEST(Report, RegressionIsShownWithItsOwnRules) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/stsb-exeunt.dev.safetensors");
   ReportRun run = run_of(trace, "sts-b");
   run.policy = parse_policy("patience:2,tol=0.2");
