@@ -4,7 +4,7 @@
 that a page names exists, the lines that docs/contributing.md shows as added are still there, the limits in docs/security.md
 are those of the sources, docs/README.md leads to every page of docs, which are not too long, docs/methods.md has a row for every
 exit rule, loss and calibration method, whose papers are in CITATION.cff, docs/contributing.md names every source with a switch over
-Problem, and the pages of docs/decisions are as they were when they were entered in decisions.sha256.
+Problem, tests run the commands of every page, and the pages of docs/decisions are as they were when they were entered in decisions.sha256.
 
     check_pages.py [ROOT]      prints one line per breach, exit status 1 if there is any
 """
@@ -20,9 +20,11 @@ FENCE = re.compile(r'^\s*(```|~~~)')
 CODE = re.compile(r'`([^`\n]+)`')
 SKIPPED = {'build', 'dist', 'node_modules', '.git', 'carry'}
 # How prose names a source: a path with a folder and an extension; LAYER.txt and fuzz_NAME.cc are placeholders.
-SOURCE = re.compile(r'[\w+.-]+(?:/[\w+.-]+)+\.(?:cc|h|cu|py|json|md|sh|yaml|txt)')
+SOURCE = re.compile(r'[\w+.-]+(?:/[\w+.-]+)+\.(?:cc|h|cu|py|json|md|sh|yaml|txt)(?!\w)')
 MOST_WORDS = 40_200  # of all pages of docs together
 PLACEHOLDER = re.compile(r'LAYER|NAME')
+# Whose commands tests/system/first_day, tests/system/cli and tests/unit/serve/process run.
+RUN_ELSEWHERE = {'docs/attach.md', 'docs/cli.md', 'docs/server.md'}
 DECISIONS = 'tests/system/docs/decisions.sha256'
 
 
@@ -172,6 +174,20 @@ def breaches_of_problems(root, page):
                 yield f'{page.relative_to(root)}: does not name `{path}`, which has a switch over Problem'
 
 
+def breaches_of_commands(root, tests):
+    """Pages whose blocks have commands are run by pages_test.py, or by another test."""
+    run = tests.read_text(encoding='utf-8')
+    for page in [*sorted((root / 'docs').glob('*.md')), *sorted((root / 'lab/docs').glob('*.md'))]:
+        name, block = str(page.relative_to(root)), None
+        for line in page.read_text(encoding='utf-8').split('\n'):
+            if FENCE.match(line):
+                block = line if block is None else None
+            elif (block == '```sh' or block == '```' and line.startswith('exeunt ')) and name not in RUN_ELSEWHERE:
+                if not re.search(rf'\b{name.removesuffix(".md")}\b', run):
+                    yield f'{name}: no test runs its commands; add it to {tests.relative_to(root)}'
+                break
+
+
 def breaches_of_decisions(root, table):
     """`table` is one of sha256sum: a page that was entered is not changed, a new one is entered."""
     entered = dict(reversed(line.split('  ', 1)) for line in table.read_text(encoding='utf-8').splitlines())
@@ -201,6 +217,8 @@ def breaches(root):
     if (root / 'docs/contributing.md').exists():
         yield from breaches_of_diffs(root, root / 'docs/contributing.md')
         yield from breaches_of_problems(root, root / 'docs/contributing.md')
+    if (root / 'tests/system/docs/CMakeLists.txt').exists():
+        yield from breaches_of_commands(root, root / 'tests/system/docs/CMakeLists.txt')
     if (root / DECISIONS).exists():
         yield from breaches_of_decisions(root, root / DECISIONS)
     if (root / 'docs/security.md').exists():

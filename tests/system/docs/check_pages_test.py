@@ -67,6 +67,15 @@ class CheckPages(unittest.TestCase):
         self.assertEqual(self.found('`train/network.cc`', 'docs/contributing.md'),
                          ['docs/contributing.md: does not name `train/loss.cc`, which has a switch over Problem'])
 
+    def test_commands_of_every_page_are_run(self):
+        (self.root / 'tests/system/docs').mkdir(parents=True)
+        self.write('tests/system/docs/CMakeLists.txt', 'set(pages docs/other)')
+        self.assertEqual(self.found('```\nexeunt info m\n```\n', 'docs/other.md'), [])
+        for block in ('```\nexeunt info m\n```\n', '```sh\nOUT=x deploy/slurm\n```\n'):
+            self.assertEqual(self.found(block, 'docs/new.md'),
+                             ['docs/new.md: no test runs its commands; add it to tests/system/docs/CMakeLists.txt'])
+        self.assertEqual(self.found('```\n  exeunt info m\n```\nexeunt info m\n', 'docs/new.md'), [])
+
     def test_a_page_of_decisions_is_entered_and_then_not_changed(self):
         (self.root / 'docs/decisions').mkdir()
         (self.root / 'tests/system/docs').mkdir(parents=True)

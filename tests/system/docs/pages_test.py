@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every command of a page: the lines of its ```sh blocks, in order, in one folder with tiny models and data. Trainings
 take two steps, and models have three layers. A server runs until the next one or the end of the page. Flags in the first column of a table are known.
+Of a page without such blocks (EXAMPLES) it runs the lines of plain ones that begin with exeunt, up to a comment behind three blanks.
 
     pages_test.py EXEUNT REPOSITORY PAGE…
 """
@@ -26,6 +27,10 @@ BLOCK = re.compile(r'^```sh\n(.*?)^```', re.S | re.M)
 
 def commands(text):
     """(line number, command) with continued lines joined."""
+    if not BLOCK.search(text):
+        for number, line in enumerate(text.split('\n'), 1):
+            if line.startswith('exeunt '):
+                yield number, line.split('   ')[0]
     for block in BLOCK.finditer(text):
         line = text[:block.start(1)].count('\n') + 1
         joined = ''
@@ -37,6 +42,7 @@ def commands(text):
             line += 1
 
 
+EXAMPLES = {'docs/data.md', 'docs/performance.md', 'docs/report.md', 'lab/docs/choosing.md', 'lab/docs/pretraining.md', 'lab/docs/recipe-auto.md'}
 # The verb whose flags the tables of a page begin with.
 VERBS = {'from-run-glue.md': 'train', 'from-the-papers.md': 'train', 'from-tei.md': 'serve'}
 
@@ -52,6 +58,11 @@ def flags(text):
 def shortened(command):
     """The same with two steps where it trains, which leave checkpoints to go on from; scripts take TRAIN_FLAGS."""
     command = re.sub(r'(--num_(hidden|output)_layers) 12\b', r'\1 3', command)  # of the tiny models
+    if '--recipe auto' in command or ' pretrain ' in command:  # which write where another command of the page has written
+        small = command.replace(' --precision bf16', '').replace('--batch 256 --accumulation 16', '--accumulation 2')
+        return f'rm -rf {re.search("--out ([^ ]+)", command).group(1)}; {small} {TRAIN} --max-length 32 --batch 16'
+    if command.startswith('exeunt bench'):
+        return command.replace('3,6,9,12', '1,2,3') + ('' if '--lengths' in command else ' --lengths 8')
     if re.match(r'exeunt train', command) and not re.search('--save[-_](every|steps)', command):
         return f'{command} {TRAIN} --save-every 1'
     if re.match(r'(\w+=\S+ )*(exeunt (launch .*)?train|(sbatch )?deploy/\S*train)', command):
@@ -132,6 +143,8 @@ def main():
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch)
             tiny.make(folder, EXEUNT, ROOT / 'tests/fixtures')
+            if name in EXAMPLES:
+                tiny.make_examples(folder, EXEUNT, ROOT / 'tests/fixtures')
             for link in ('scripts', 'deploy', 'benchmarks'):
                 (folder / link).symlink_to(ROOT / link)
             page = Page(ROOT / name, folder)

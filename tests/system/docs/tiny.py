@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder in which the commands of scripts and pages run as they stand: tiny data of our own making under the names of
 GLUE and ELUE, tiny models under the names of the real ones, and the built command where the scripts look for it."""
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / 'scripts/golden'))
@@ -102,3 +104,23 @@ def make(folder, exeunt, tests):
     shutil.copytree(tests / 'checkpoints/bert-deebert', folder / 'models/sst2')
     (folder / 'build/release').mkdir(parents=True)
     (folder / 'build/release/bin').symlink_to(exeunt.parent)
+
+
+def make_examples(folder, exeunt, tests):
+    """What the pages name whose commands are not in ```sh blocks: more rows, models and runs of `train`, traces of a real model."""
+    folder, tests = pathlib.Path(folder), pathlib.Path(tests)
+    rows = {'train': 120, 'dev': 120, 'test': 6}
+    _write_single(folder / 'glue_data/SST-2', rows)
+    for name in ('mine.csv', 'held.csv'):
+        (folder / name).write_text('text,label\n' + ''.join(f'{text},{label}\n' for text, label in _texts(600)))
+    config = folder / 'models/sst2/config.json'  # labels as training on the task gives them
+    config.write_text(config.read_text().replace('"negative"', '"0"').replace('"positive"', '"1"'))
+    shutil.copytree(folder / 'bert-base-uncased', folder / 'bert-base')
+    for name in ('mine', 'exeunt', 'pabee', 'romebert'):
+        shutil.copytree(folder / 'models/sst2', folder / 'runs' / name)
+    for name in ('wiki.txt', 'books.txt'):
+        (folder / name).write_text('\n\n'.join('. '.join(text for text, _ in _texts(12)) + '.' for _ in range(20)) + '\n')
+    for name, of in (('sst2-a', 'sst2-exeunt'), ('sst2-b', 'sst2-elasticbert'), ('x', 'sst2-exeunt')):
+        shutil.copy(tests / f'traces/{of}.held.safetensors', folder / f'{name}.safetensors')
+    subprocess.run([exeunt, *'calibrate x.safetensors --max-drop 2% --out policy.json'.split()], cwd=folder, check=True,
+                   stdout=subprocess.DEVNULL, env=dict(os.environ, XDG_STATE_HOME=str(folder / 'state')))
