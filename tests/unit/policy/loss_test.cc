@@ -90,7 +90,7 @@ TEST(Loss, HasANameThatIsRead) {
   EXPECT_EQ(error_of([] { (void)loss_named("disagrement"); }).hint(), "did you mean 'disagreement'?");
 }
 
-TEST(Loss, IsOfALabelAndAScoreThatTheModelHas) {
+TEST(Loss, RejectsLabelOrScoreThatTheModelLacks) {
   const auto refusal = [](const char* name, const OutputSpec& outputs) {
     return error_of([&] { LossOf(loss_named(name), outputs, 0); });
   };

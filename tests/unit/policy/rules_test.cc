@@ -123,7 +123,7 @@ TEST(Window, WiderThanTheExitsNeverFires) {
   EXPECT_EQ(walk("window:0,1000,bias_3,range=1", firsts({0.6, 0.6, 0.6, 0.6})), 4);
 }
 
-TEST(Window, WithMoreThanTwoClassesTheLabelMustHold) {
+TEST(Window, LabelMustHoldWithMoreThanTwoClasses) {
   // Class 0 stays below a half throughout, which the original takes for a steady opinion.
   const Logits wavering = labels({1, 2, 1, 2, 2, 2}, 3);
   EXPECT_EQ(walk("window:0,3,bias_1", wavering), 6);

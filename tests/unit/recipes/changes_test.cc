@@ -66,7 +66,7 @@ TEST(RecipeChanges, ChangedObjectiveReachesThoseThatHaveTheField) {
 }
 
 // Rates and epochs for the model are not those for new exits on a frozen one.
-TEST(RecipeChanges, ByFlagsLeaveAStageAloneThatTakesNone) {
+TEST(RecipeChanges, FlagsDoNotChangeStageThatTakesNone) {
   RecipeChanges changes;
   changes.stage = {{"lr", 1e-4}, {"epochs", 2}};
   changes.objective = {{"temperature", 5}};
@@ -141,7 +141,7 @@ TEST(NamedFields, AreWrittenAsSetWritesThem) {
   EXPECT_THAT(named_fields(find_recipe("romebert-sd"), changes), testing::Contains("stages.0.objective.temperature"));
 }
 
-TEST(TrainSettings, ThatShapeTheWeightsAreStored) {
+TEST(TrainSettings, StoresSettingsThatShapeTheWeights) {
   const OrderedJson stored = fields_json(TrainSettings{}, kShapesWeights);
   for (const char* name : {"max_steps", "warmup_steps", "adam_epsilon", "accumulation", "window", "precision"}) {
     EXPECT_TRUE(stored.contains(name)) << name;

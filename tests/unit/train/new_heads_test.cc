@@ -62,7 +62,7 @@ TEST(NewHeads, CopyToTheLeftHalfBehindAReader) {
   EXPECT_EQ(parameter(start.network, "exits.reader.1.weight").abs().max().item<double>(), 0);
 }
 
-TEST(NewHeads, AreDrawnAloneWhereThereIsNoPoolerAndSaySo) {
+TEST(NewHeads, DrawsPoolersWithNoticeWhereTheModelHasNone) {
   const ModelSpec spec = small_spec();
   const Checkpoint full = make_model(spec, ExitLayout{});
   TensorSet set = full.tensors();

@@ -451,7 +451,7 @@ TEST(Report, RegressionIsShownWithItsOwnRules) {
   EXPECT_THAT(report.html, Not(HasSubstr("Calibration</h2>")));
 }
 
-TEST(Examples, AreTheFirstTheLastAndThoseAnsweredDifferently) {
+TEST(Examples, ShowsFirstLastAndChangedAnswers) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   const Departures departures = replay(trace, parse_policy("entropy:0.3"));
   const ExampleSets sets = pick_examples(trace, departures, {}, 5);
