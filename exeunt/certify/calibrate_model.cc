@@ -170,18 +170,28 @@ void require_steady(const CalibrateOptions& options, const ExitTrace& log, const
       plan.transfer ? plan.transfer->complete()
                     : try_families(parts, static_cast<int64_t>(parts.certify.rows), plan).front().expected.front();
   const RiskLoss loss = plan.loss.value_or(default_loss(log.info.problem));
-  const LossMeter::Measured measured = LossMeter(log, loss, plan.range).measure(policy);
-  std::vector<bool> lost;
-  for (const double one : measured.losses)
-    lost.push_back(one > (loss == RiskLoss::abs_diff ? plan.max_drops.front() : 0));
-  const auto late = late_loss(lost);
-  if (!late) return;
-  throw Error(
-      Code::failure,
-      fmt::format("{}: the traffic has changed: of the last {} texts {:.2f} % lose more than they may, of the "
-                  "{} before them {:.2f} %; a certificate of all would be one of the past",
-                  options.run.from_server, late->rows, 100 * late->after, log.rows - late->rows, 100 * late->before),
-      fmt::format("--last {} certifies from those alone, --since TIME from another moment on", late->rows));
+  LossMeter meter(log, loss, plan.range);
+  const std::vector<double> losses = meter.measure(policy).losses;
+  // Each side of a loss by itself: nothing is promised of the texts on neither.
+  for (const bool other : {false, true}) {
+    const std::vector<size_t>& rows = other ? meter.others() : meter.counted();
+    std::vector<bool> lost;
+    for (const size_t row : rows)
+      lost.push_back(losses[row] > (loss == RiskLoss::abs_diff ? plan.max_drops.front() : 0));
+    const auto late = late_loss(lost, loss.max_false ? 0.005 : 0.01);
+    if (!late) continue;
+    const std::string which = info_of(loss).conditional ? fmt::format(" that full depth {} '{}'",
+                                                                      other ? "does not call" : "calls", loss.label)
+                                                        : "";
+    throw Error(
+        Code::failure,
+        fmt::format("{}: the traffic has changed: of the last {} texts{} {:.2f} % lose more than they may, of the "
+                    "{} before them {:.2f} %; a certificate of all would be one of the past",
+                    options.run.from_server, late->rows, which, 100 * late->after, rows.size() - late->rows,
+                    100 * late->before),
+        fmt::format("--last {} certifies from those alone, --since TIME from another moment on",
+                    log.rows - rows[rows.size() - late->rows]));
+  }
 }
 
 // Chosen on the fit part alone, so that the other rows still test what was chosen before they were looked at.

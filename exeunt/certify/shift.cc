@@ -72,13 +72,12 @@ std::optional<Shift> shift_between(std::span<const int64_t> there, std::span<con
   return shift;
 }
 
-std::optional<LateLoss> late_loss(const std::vector<bool>& lost) {
-  constexpr double kLevel = 0.01;
+std::optional<LateLoss> late_loss(const std::vector<bool>& lost, double level) {
   constexpr size_t kFewest = 20;
   const auto all_lost = static_cast<size_t>(std::count(lost.begin(), lost.end(), true));
   int cuts = 0;
   for (size_t rows = lost.size() / 2; rows >= kFewest; rows /= 2) ++cuts;
-  double least = kLevel / std::max(cuts, 1);
+  double least = level / std::max(cuts, 1);
   std::optional<LateLoss> found;
   for (size_t rows = lost.size() / 2; rows >= kFewest; rows /= 2) {
     const auto late = static_cast<size_t>(std::count(lost.end() - static_cast<ptrdiff_t>(rows), lost.end(), true));

@@ -27,11 +27,11 @@ struct Shift {
 [[nodiscard]] std::optional<Shift> shift_between(std::span<const int64_t> there, std::span<const int64_t> here);
 
 // Rows in order of time, of which the last ones are lost more often than those before them: of the last half, quarter,
-// eighth … those that chance explains least, at a level of 1 % for all together. Nothing where chance may explain it.
+// eighth … those that chance explains least, at this level for all together. Nothing where chance may explain it.
 struct LateLoss {
   size_t rows = 0;               // the last so many
   double before = 0, after = 0;  // share of rows lost
 };
-[[nodiscard]] std::optional<LateLoss> late_loss(const std::vector<bool>& lost);
+[[nodiscard]] std::optional<LateLoss> late_loss(const std::vector<bool>& lost, double level = 0.01);
 
 }  // namespace exeunt

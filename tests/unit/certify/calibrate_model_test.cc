@@ -234,7 +234,7 @@ TEST(Measure, StoresFp32AnswersBesideAnotherPrecision) {
 }
 
 // A model that is certified, and a log of what its server drew: the rows `order` of some texts, one each minute. Of the
-// rows from `changed` on full depth has another answer than any exit.
+// rows from `changed` on full depth has another answer than any exit; if named, where it had this one.
 struct ServedModel : SmallModel {
   ServedModel() {
     options_.run.data.path = scratch.write("many.csv", varied_texts(600)).string();
@@ -245,7 +245,8 @@ struct ServedModel : SmallModel {
     run.fp32_answers = true;
     trace_ = measure(run, quiet()).trace;
   }
-  [[nodiscard]] CalibrateOptions from_server(const std::vector<size_t>& order, size_t changed = SIZE_MAX) const {
+  [[nodiscard]] CalibrateOptions from_server(const std::vector<size_t>& order, size_t changed = SIZE_MAX,
+                                             std::optional<int> answer = {}) const {
     const std::filesystem::path path = scratch.path() / "shadows.jsonl";
     std::filesystem::remove(path);
     ShadowLogHead head;
@@ -261,7 +262,8 @@ struct ServedModel : SmallModel {
       for (int exit = 0; exit < trace_.exits; ++exit)
         line.logits.insert(line.logits.end(), trace_.at(row, exit).begin(), trace_.at(row, exit).end());
       line.reference.assign(trace_.full_depth(row).begin(), trace_.full_depth(row).end());
-      if (i >= changed && i % 3 > 0) std::swap(line.reference.front(), line.reference.back());
+      const bool here = !answer || *answer == best_label(trace_.info, trace_.full_depth(row));
+      if (i >= changed && i % 3 > 0 && here) std::swap(line.reference.front(), line.reference.back());
       EXPECT_TRUE(log.write(line));
     }
     CalibrateOptions out{.run = {.model = folder.string(), .from_server = path.string()}};
@@ -327,6 +329,20 @@ TEST(CalibrateModel, RefusesAServerLogOfTrafficThatChanged) {
   const CalibrateOptions steady = model.from_server(model.in_order());
   EXPECT_EQ(calibrate_model(steady, quiet()).calibration.entry.certificate->tries, 2)
       << "none was spent by what was refused";
+}
+
+// Of the texts that full depth does not call so, nothing is promised, unless both sides are.
+TEST(CalibrateModel, RefusesAChangeOfTheTextsThatThePromiseIsAboutAlone) {
+  const ServedModel model;
+  CalibrateOptions options = model.from_server(model.in_order(), 400, 0);  // the last ones are called so too often
+  const std::vector<std::string> labels = Checkpoint::open(options.run.model).exits().labels;
+  const auto refused = [&] { return std::string(error_of([&] { (void)calibrate_model(options, quiet()); }).what()); };
+  options.plan.loss = loss_named("missed:" + labels[1]);
+  EXPECT_THAT(refused(), HasSubstr(fmt::format("texts that full depth calls '{}'", labels[1])));
+  options.plan.loss = loss_named("missed:" + labels[0]);
+  EXPECT_GT(calibrate_model(options, quiet()).calibration.outcomes.front().rows, 0);
+  options.plan.loss->max_false = 0.2;
+  EXPECT_THAT(refused(), HasSubstr(fmt::format("texts that full depth does not call '{}'", labels[0])));
 }
 
 // A model of several labels. Two thirds of the rows have its first label, those with the higher logits; none has its
