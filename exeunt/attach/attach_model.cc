@@ -326,10 +326,7 @@ class AttachFlow {
                                    job_.precision ? name_of(*job_.precision) : "", fields_json(heads()).dump(),
                                    job_.exit_0_bytes, job_.plan.cluster_by,
                                    fmt::format("{} {}", fmt::join(job_.plan.max_drops, ","), job_.plan.delta)));
-    const TriedIn in{.precision = std::string(job_.precision ? name_of(*job_.precision) : ""),
-                     .named = job_.precision.has_value(),
-                     .family = family_,
-                     .elsewhere = job_.plan.tries_elsewhere};
+    const TriedIn in{.family = family_, .elsewhere = job_.plan.tries_elsewhere};
     const double max_drop = job_.plan.max_drops.front();
     const RiskLoss loss = default_loss(finished_.exits().problem);
     std::vector<size_t> order(known);

@@ -406,7 +406,7 @@ Calibrated calibrate_model(const CalibrateOptions& options, const Observer& obse
     static_cast<CertifiedChoice&>(done) = certifier->run(plan);
   } else {
     require_steady(options, measured.trace, parts, plan);  // before a try is spent on these rows
-    count_try(done.data, plan, observer, !options.run.precision.empty());
+    count_try(done.data, plan, observer);
     done.calibration = calibrate(done.data, plan);
   }
 
@@ -466,7 +466,7 @@ Calibrated transfer_policy(const CalibrateOptions& options, const Observer& obse
   // On the rows of the first certificate it is a later try, also where that was made on another machine.
   if (!certificate.certify.row_hashes.empty() && certificate.certify.row_hashes == rows_sha256(done.data.certify))
     plan.least_try = std::max(1, certificate.tries) + 1;
-  count_try(done.data, plan, observer, !options.run.precision.empty());
+  count_try(done.data, plan, observer);
   done.calibration = calibrate(done.data, plan);
   keep_policy(lock, done.out, measured, done.calibration.entry);
   Scorer scorer(done.data.report.rows > 0 ? done.data.report : done.data.certify, scorer_options(measured));

@@ -144,7 +144,7 @@ CertifiedChoice ModelCertifier::run(CalibrationPlan plan) const {
   CertifiedChoice out;
   if (options_.named) {
     out = {.setting = setting, .data = traced(setting, choice.fit)};
-    count_try(out.data, plan, observer_, true);
+    count_try(out.data, plan, observer_);
     out.calibration = calibrate(out.data, plan);
   } else {
     std::vector<CertifyStep> steps{{{}, [&] { return traced({}, fp32_.fit); }}};

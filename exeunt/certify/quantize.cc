@@ -272,7 +272,7 @@ Quantized quantize_model(const QuantizeOptions& options, const Observer& observe
   plan.delta = delta_of(options.confidence);
   plan.range = model.exits().range;
   try {
-    count_try(fresh, plan, observer, true);
+    count_try(fresh, plan, observer);
     out.calibration = calibrate(fresh, plan);
   } catch (const Error& error) {
     if (error.code() != Code::failure) throw;

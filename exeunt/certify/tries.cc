@@ -92,9 +92,7 @@ struct Try {
 
 // Whether an earlier try shares its delta with a new one.
 bool share_delta(const TriedIn& earlier, const TriedIn& now) {
-  if (!earlier.family.empty() && !now.family.empty() && earlier.family != now.family) return false;
-  const bool same = earlier.precision.empty() || now.precision.empty() || earlier.precision == now.precision;
-  return same || (!earlier.named && !now.named);
+  return earlier.family.empty() || now.family.empty() || earlier.family == now.family;
 }
 
 // A file that cannot be parsed counts as a try that shares rows.
@@ -112,8 +110,7 @@ std::optional<Try> read_try(const fs::path& path) {
       const auto found = set.metadata.find(name);
       return found == set.metadata.end() ? std::string() : found->second;
     };
-    made.in = {.precision = text("precision"), .named = text("named") == "true", .family = text("family")};
-    made.in.elsewhere = number_of<int>(text("elsewhere")).value_or(0);
+    made.in = {.family = text("family"), .elsewhere = number_of<int>(text("elsewhere")).value_or(0)};
     made.rows.resize(static_cast<size_t>(rows->elements()));
     copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
     return made;
@@ -198,8 +195,7 @@ Counted count_earlier(const fs::path& folder, std::string_view test, const std::
     used.push_back(earlier ? fmt::format("{} {}", earlier->test, earlier->number) : entry.path().filename().string());
     if (!earlier || share_delta(earlier->in, in)) ++out.next;
     if (earlier && share_delta(earlier->in, in)) elsewhere = std::max(elsewhere, earlier->in.elsewhere);
-    if (earlier && !in.family.empty() && !earlier->in.family.empty() && earlier->in.family != in.family)
-      ++out.ledger.other_models;
+    if (earlier && !share_delta(earlier->in, in)) ++out.ledger.other_models;
   }
   out.next = std::max(out.next + elsewhere, in.least);
   std::sort(used.begin(), used.end());
@@ -264,15 +260,13 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
                     {{"format", "exeunt.try/1"},
                      {"test", std::string(test)},
                      {"number", fmt::format("{}", number)},
-                     {"precision", in.precision},
-                     {"named", in.named ? "true" : "false"},
                      {"family", in.family},
                      {"elsewhere", fmt::format("{}", in.elsewhere)}});
   keep_private(path);
   return number;
 }
 
-void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer, bool precision_named) {
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer) {
   plan.tries_known = false;
   const auto require = [&](int number) {
     plan.tries = number;
@@ -286,11 +280,7 @@ void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observe
   }
   try {
     Ledger ledger;
-    const TriedIn in{.precision = data.certify.info.precision,
-                     .named = precision_named,
-                     .family = plan.family,
-                     .elsewhere = plan.tries_elsewhere,
-                     .least = plan.least_try};
+    const TriedIn in{.family = plan.family, .elsewhere = plan.tries_elsewhere, .least = plan.least_try};
     plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify), in, &ledger, require);
     plan.tries_known = true;
     plan.ledger = ledger.digest;

@@ -20,12 +20,8 @@ namespace exeunt {
 // $XDG_STATE_HOME/exeunt, else ~/.local/state/exeunt; empty where there is neither.
 [[nodiscard]] std::filesystem::path state_folder();
 
-// Who names a precision asks for a promise about that one, with a delta of its own: it is one try more than the earlier
-// ones in that precision. Where the precision was open, it is one more than the earlier ones in any precision but those
-// that were named and are others: all promises that the user did not ask for one by one share a delta.
+// All precisions share a delta: whoever certifies several keeps the fastest.
 struct TriedIn {
-  std::string precision = {};  // empty = not known
-  bool named = false;          // by the user
   // Models of other families have promises of their own: who certifies one does not choose it among the others by the
   // same rows. Empty = not known, which may be any.
   std::string family = {};
@@ -59,7 +55,6 @@ void hash_rows_by_logits(ExitTrace& trace);
 // Counts the test of a plan on these parts in the user's state folder, in plan.tries. Where tries cannot be counted, a
 // warning says why; then it has the share of the first, and plan.tries_known is false. Rows that are too few for this
 // try are refused (Error, failure) and not counted.
-void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer,
-               bool precision_named = false);
+void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer);
 
 }  // namespace exeunt

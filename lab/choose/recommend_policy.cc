@@ -131,7 +131,7 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
                          .range = label_range(contender.measured)});
   }
   done.what = recommend(done.runs, options.goal, options.seed, [&](const CalibrationData& data, CalibrationPlan& plan) {
-    count_try(data, plan, observer, !options.measure.precision.empty());
+    count_try(data, plan, observer);
   });
   return done;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Is the promise kept in the modes that correct for something? Each has a population made so that its correction binds:
 // with it, promises are broken no more often than promised; without it, they are, and these tests would see it.
-#include "exeunt/certify/calibrate.h"
+#include "exeunt/certify/tries.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/certify/made_population.h"
 #include "tests/unit/certify/made_questions.h"
@@ -96,6 +96,42 @@ TEST(CoverageOfModes, AllTriesTogetherStayWithinDelta) {
   EXPECT_GT(shared.violations, 0.01) << "the first try has nearly all of delta";
   EXPECT_LT(shared.full_depth, 0.2);
   EXPECT_GT(cover_with("the best of 5 tries, each at delta", false).violations, 2 * kMadeDelta);
+}
+
+// Whoever certifies the model in each precision and keeps the fastest.
+TEST(CoverageOfModes, TheFastestOfThreePrecisions) {
+  const Scratch scratch;
+  ::setenv("XDG_STATE_HOME", scratch.path().c_str(), 1);
+  const std::vector<std::string> precisions{"fp32", "bf16", "int8"};
+  std::vector<int> numbers;
+  for (const std::string& precision : precisions) {
+    CalibrationData data = split_for_calibration(kPlain.draw(250, 1), 1);
+    data.certify.info.precision = precision;
+    data.certify.logits.front() += static_cast<float>(numbers.size());
+    CalibrationPlan plan = entropy_plan();
+    count_try(data, plan, {});
+    numbers.push_back(plan.tries);
+  }
+  const auto cover_with = [&](std::string_view name, const std::vector<int>& tries) {
+    return cover_made(
+        name, kDraws,
+        [&](uint64_t draw) {
+          DropOutcome fastest{.certify_cost = 2};
+          for (size_t i = 0; i < tries.size(); ++i) {
+            CalibrationPlan plan = entropy_plan();
+            plan.tries = tries[i];
+            const ExitTrace rows = kPlain.draw(250, tries.size() * draw + i);  // the answers of each are others
+            const DropOutcome one = calibrate(split_for_calibration(rows, draw), plan).outcomes[0];
+            if (one.certify_cost < fastest.certify_cost) fastest = one;
+          }
+          return std::vector<PolicySpec>{fastest.policy};
+        },
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeMaxDrop; });
+  };
+  const MadeCoverage shared = cover_with("the fastest of three precisions, as the ledger counts them", numbers);
+  EXPECT_LE(shared.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_LT(shared.full_depth, 0.2);
+  EXPECT_GT(cover_with("the fastest of three first tries", {1, 1, 1}).violations, allowed_of(kMadeDelta, kDraws));
 }
 
 // In expectation there is no delta: later tries get less of the budget, so that the cheapest of them keeps it.

@@ -83,19 +83,20 @@ TEST(Tries, RepeatedTestIsTheSameTry) {
   EXPECT_EQ(count_try(scratch.path(), "b", rows(0, 10)), 2);
 }
 
-// A promise about a precision that the user names is one of its own; what was not asked for one by one is one promise.
-TEST(Tries, NamedPrecisionHasSeparateDelta) {
+// Whoever certifies each precision and keeps the fastest.
+TEST(Tries, PrecisionsShareDelta) {
   const Scratch scratch;
-  const auto tried = [&](const char* test, const char* precision, bool named) {
-    return count_try(scratch.path(), test, rows(0, 10), {.precision = precision, .named = named});
-  };
-  EXPECT_EQ(tried("chosen", "int8", false), 1);
-  EXPECT_EQ(tried("named", "bf16", true), 1);
-  EXPECT_EQ(tried("named again, another split", "bf16", true), 2);
-  EXPECT_EQ(tried("the chosen one, named", "int8", true), 2) << "int8 was certified before";
-  EXPECT_EQ(tried("another choice", "fp32", false), 2) << "the choice is one promise, whatever it fell on";
-  EXPECT_EQ(tried("a third one", "bf16", false), 5) << "two chosen, two named in this precision";
-  EXPECT_EQ(count_try(scratch.path(), "of a trace that names none", rows(0, 10)), 7);
+  const StateHome home(scratch.path());
+  ExitTrace trace = random_trace({.rows = 1000, .exits = 3, .classes = 2});
+  CalibrationPlan plan{.max_drops = {0.05}};
+  std::vector<int> tries;
+  for (const char* precision : {"fp32", "bf16", "int8", "fp32"}) {
+    trace.info.precision = precision;
+    count_try(split_for_calibration(trace, 1), plan, {});
+    tries.push_back(plan.tries);
+    trace.logits[0] += 1;
+  }
+  EXPECT_THAT(tries, testing::ElementsAre(1, 2, 3, 4));
 }
 
 // Of another machine nothing is known but what the user says, or a certificate on the same rows.
