@@ -165,6 +165,23 @@ class Campaign(unittest.TestCase):
         _, out, verdicts = self.run_script({}, '--sample', '2', '--seed', '1')
         self.assertEqual(sorted(verdicts.values()), ['caught', 'caught'], out)
 
+    def test_survivors_of_a_sample_are_judged_again_where_they_are_now(self):
+        _, out, verdicts = self.run_script({}, '--sample', '3', '--seed', '1')
+        self.assertEqual(sorted(verdicts.values()), ['caught', 'caught', 'survived'], out)
+        earlier = self.report.rename(self.report.with_name('earlier.json'))
+        part, base = self.root / 'exeunt/base/part.cc', self.root / 'tests/unit/base/base.cc'
+        part.write_text('// Numbers.\n' + part.read_text(encoding='utf-8'), encoding='utf-8')
+        status, out, verdicts = self.run_script({}, '--from', str(earlier))
+        self.assertEqual((status, list(verdicts.values())), (1, ['survived']), out)
+        self.assertIn('exeunt/base/part.cc:6: return a + 1;', out)
+        base.write_text('int unused(int);\nint main() { return unused(1) != 2; }\n', encoding='utf-8')
+        status, out, verdicts = self.run_script({}, '--from', str(earlier))
+        self.assertEqual((status, list(verdicts.values())), (0, ['caught']), out)
+        part.write_text(part.read_text(encoding='utf-8').replace('a + 1', '1 + a'), encoding='utf-8')
+        status, out, _ = self.run_script({}, '--from', str(earlier))
+        self.assertEqual(status, 0, out)
+        self.assertIn('gone: exeunt/base/part.cc:5: return a + 1;', out)
+
     def test_a_test_that_fails_anyway_catches_nothing(self):
         times = self.root.parent / 'times.json'
         times.write_text('{"times": {"base": 0.1, "base_bad": 0.01}}', encoding='utf-8')
