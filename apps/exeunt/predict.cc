@@ -68,15 +68,13 @@ void run(const Common& common, const PredictFlags& flags) {
   if (!flags.format.empty()) job.columns.form = named<DataFormat>(flags.format);
   job.form = form_for(common, flags);
   job.columns.keep = comma_list(flags.keep);
-  if (job.shard && !job.columns.keep.empty())
-    throw Error(Code::usage, "--keep: a part of a job keeps no columns", "join the answers by their index");
   // What is no file and has a blank is a text: exeunt predict MODEL 'A fine day'.
   if (job.file.find(' ') != std::string::npos && !path_exists(job.file)) {
     job.texts.insert(job.texts.begin(), job.file);
     job.file = "-";
   }
   LineSink sink(flags.out);
-  const auto [counts, layers, max_length] = run_predict_job(
+  const auto [counts, written, layers, max_length] = run_predict_job(
       job, [&](std::string_view text) { sink.write(text); }, observer(common));
   sink.commit();
   if (counts.truncated > 0) {
@@ -90,8 +88,9 @@ void run(const Common& common, const PredictFlags& flags) {
   if (flags.out.empty()) return;
   const double average =
       static_cast<double>(counts.layers) / static_cast<double>(std::max<int64_t>(counts.answered, 1));
-  notice(common, fmt::format("wrote {}: {} texts, {:.2f} of {} layers on average", flags.out, counts.answered, average,
-                             layers));
+  const std::string kept = job.keep_if.empty() ? "" : fmt::format("{} of ", written);
+  notice(common, fmt::format("wrote {}: {}{} texts, {:.2f} of {} layers on average", flags.out, kept, counts.answered,
+                             average, layers));
 }
 
 struct MergeFlags {
@@ -105,8 +104,8 @@ void run_merge(const Common& common, const MergeFlags& flags) {
       merge_shards({flags.parts.begin(), flags.parts.end()}, [&](std::string_view line) { sink.write(line); });
   sink.commit();
   for (const std::string& text : merged.notices) notice(common, text);
-  if (common.json) return print_json({{"out", flags.out}, {"parts", merged.shards}, {"rows", merged.rows}});
-  fmt::print("wrote {}: {} rows from {} parts\n", flags.out, merged.rows, merged.shards);
+  if (common.json) return print_json({{"out", flags.out}, {"parts", merged.shards}, {"rows", merged.written}});
+  fmt::print("wrote {}: {} rows from {} parts\n", flags.out, merged.written, merged.shards);
 }
 
 }  // namespace
@@ -118,6 +117,7 @@ void add_predict(CommandLine& line) {
       add_verb(line, "predict", "Run inference on texts, each exiting where its policy allows",
                {"exeunt predict models/sst2 reviews.txt", "exeunt predict models/sst2 'A delight.'",
                 "exeunt predict models/sst2 reviews.csv --keep id,text --out answers.csv",
+                "exeunt predict models/spam crawl.jsonl --keep url,text --keep-if 'label=spam' --out spam.jsonl",
                 "exeunt predict models/mrpc pairs.csv --text-column a --pair-column b --out answers.tsv",
                 "exeunt predict models/sst2 --task SST-2 --data glue_data --output-format glue --out SST-2.tsv",
                 "exeunt predict models/sst2 huge.jsonl --shard 2/8 --out part2"},
@@ -129,6 +129,8 @@ void add_predict(CommandLine& line) {
   verb->add_option("--text", flags->job.texts, "A text to classify, instead of FILE; repeatable")
       ->allow_extra_args(false);
   verb->add_option("--keep", flags->keep, "Comma-separated columns of FILE to copy to the output");
+  verb->add_option("--keep-if", flags->job.keep_if,
+                   "Write only answers that are so: label=NAME, NAME>=T (the label's score) or >=T (a value)");
   verb->add_option("--format", flags->format, "Format of FILE")
       ->default_str("by its extension")
       ->check(one_of({"text", "csv", "tsv", "jsonl"}));

@@ -9,6 +9,7 @@
 #include "exeunt/eval/label_names.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"
+#include "exeunt/predict/keep_if.h"
 #include "exeunt/predict/shards.h"
 
 namespace exeunt {
@@ -80,7 +81,18 @@ ShardInfo shard_info(const PredictJob& job, const AnswerLines& lines, Classifier
           .policy = str(classifier.policy()),
           .precision = std::string(name_of(classifier.engine().precision())),
           .engine = classifier.engine().name(),
-          .max_length = classifier.encode_options().max_length};
+          .max_length = classifier.encode_options().max_length,
+          .keep = job.columns.keep,
+          .keep_if = job.keep_if.empty() ? std::nullopt : std::optional(job.keep_if)};
+}
+
+std::optional<KeepIf> keep_if_of(const PredictJob& job, const Classifier& classifier, std::vector<std::string> labels) {
+  if (job.keep_if.empty()) return std::nullopt;
+  if (job.form == AnswerForm::glue || job.form == AnswerForm::elue)
+    throw Error(Code::usage, "--keep-if: a file for a server has an answer for every row", "omit --keep-if");
+  OutputSpec outputs = classifier.checkpoint().exits();
+  outputs.labels = std::move(labels);
+  return KeepIf(job.keep_if, std::move(outputs));
 }
 
 // The labels to write. In a file for a server, each must be one of the task's.
@@ -105,8 +117,9 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
   Classifier classifier(job.model, job.classifier);  // before the first text is waited for
   TextFeed source(job);
   observer.notices(classifier.notices());
-  const AnswerLines lines(job.form, classifier.checkpoint(), classifier.ask().policy->bound,
-                          written_labels(job, classifier, source.data, observer), job.columns.keep);
+  const std::vector<std::string> labels = written_labels(job, classifier, source.data, observer);
+  const std::optional<KeepIf> keep_if = keep_if_of(job, classifier, labels);
+  const AnswerLines lines(job.form, classifier.checkpoint(), classifier.ask().policy->bound, labels, job.columns.keep);
   // Held back until the first answer, so that a bad file prints nothing.
   std::string head = job.shard ? shard_first_line(shard_info(job, lines, classifier)) : lines.head();
   Progress progress("predict", source.size(), observer.progress);
@@ -130,7 +143,10 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
                        },
                    .answered =
                        [&](const Prediction& text) {
-                         sink(std::exchange(head, {}) + lines.line(text));
+                         if (!keep_if || (!text.blank && (*keep_if)(text.answer))) {
+                           sink(std::exchange(head, {}) + lines.line(text));
+                           ++summary.written;
+                         }
                          ++answered;
                          const int64_t before = done;
                          for (; !read.empty() && read.front().first <= text.index; read.pop_front())
@@ -139,7 +155,11 @@ PredictSummary run_predict_job(const PredictJob& job, const std::function<void(s
                          progress.advance(by_bytes ? done - before : 1, fmt::format("{} texts", answered));
                        }});
   sink(head);
-  if (job.shard) sink(shard_last_line(summary.counts.rows, source.sha256()));
+  if (job.shard) {
+    sink(shard_last_line({.rows = summary.counts.rows,
+                          .data = source.sha256(),
+                          .kept = keep_if ? std::optional(summary.written) : std::nullopt}));
+  }
   return summary;
 }
 

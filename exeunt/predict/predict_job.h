@@ -25,12 +25,14 @@ struct PredictJob {
   DataSource data = {};  // with a task: its split instead of the file; its list of labels renames the model's outputs
   bool strict = false;   // reject texts that are too long or blank instead of truncating them or passing them over
   AnswerForm form = AnswerForm::tsv;
+  std::string keep_if = {};         // writes answers that are so (keep_if.h) alone; empty: all
   std::optional<Shard> shard = {};  // this part of the rows, in the format that merge_shards() reads
 };
 
 struct PredictSummary {
   PredictCounts counts = {};
-  int layers = 0;  // of the model
+  int64_t written = 0;  // answers, and blanks where all are
+  int layers = 0;       // of the model
   int max_length = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,8 @@ struct ShardInfo {
   std::string head = {};  // first line of the merged file, with its end; may be empty
   std::string weights = {}, policy = {}, precision = {}, engine = {};
   int max_length = 0;
+  std::vector<std::string> keep = {};       // columns of the source that are handed on
+  std::optional<std::string> keep_if = {};  // which answers are there; nothing: all
 
   // The first line of a part. `help` names what all parts have in common, for messages.
   template <class Self, class Visit>
@@ -42,14 +45,33 @@ struct ShardInfo {
     visit(Field{.name = "engine", .required = true}, self.engine);
     visit(Field{.name = "max_length", .help = "max_length", .low = 1, .high = 1 << 20, .required = true},
           self.max_length);
+    visit(Field{.name = "keep", .help = "--keep", .omit_empty = true}, self.keep);
+    visit(Field{.name = "keep_if", .help = "--keep-if", .omit_empty = true}, self.keep_if);
+  }
+};
+
+// The last line of a part.
+struct ShardEnd {
+  std::string format = "exeunt.shard_end/1";
+  int64_t rows = 0;  // of the whole source
+  std::string data = {};
+  std::optional<int64_t> kept = {};  // answers in the part, where not all are
+
+  template <class Self, class Visit>
+  static void fields(Self& self, Visit&& visit) {
+    static constexpr std::array<std::string_view, 1> kFormats = {"exeunt.shard_end/1"};
+    visit(Field{.name = "format", .choices = kFormats, .required = true}, self.format);
+    visit(Field{.name = "rows", .low = 0, .high = 0x1p50, .required = true}, self.rows);
+    visit(Field{.name = "data", .required = true}, self.data);
+    visit(Field{.name = "kept", .low = 0, .high = 0x1p50, .omit_empty = true}, self.kept);
   }
 };
 
 [[nodiscard]] std::string shard_first_line(const ShardInfo& info);
-[[nodiscard]] std::string shard_last_line(int64_t rows, const std::string& data_sha256);
+[[nodiscard]] std::string shard_last_line(const ShardEnd& end);
 
 struct Merged {
-  int64_t rows = 0;
+  int64_t rows = 0, written = 0;
   int shards = 0;
   std::vector<std::string> notices = {};
 };

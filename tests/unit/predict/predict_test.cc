@@ -7,6 +7,7 @@
 
 #include "exeunt/engine/classifier.h"
 #include "exeunt/predict/answer_lines.h"
+#include "exeunt/predict/keep_if.h"
 #include "exeunt/predict/predict_job.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/engine/random_model.h"
@@ -159,6 +160,39 @@ TEST_F(PredictJobTest, WritesNothingOfABadFile) {
   PredictJob strict = job(scratch_.write("blank.txt", "fine\n \n").string());
   strict.strict = true;
   EXPECT_THAT(error_of([&] { (void)run(strict); }).what(), HasSubstr("blank.txt:2: got an empty text"));
+}
+
+TEST(KeepIf, ReadsALabelAScoreOrAValue) {
+  const OutputSpec one{.labels = {"ham", "spam"}};
+  const OutputSpec several{.problem = Problem::multi_label, .labels = {"rude", "loud"}};
+  const OutputSpec value{.problem = Problem::regression};
+  const auto answer = [](std::vector<float> logits, std::vector<float> scores) {
+    Answer out{.logits = std::move(logits), .probabilities = std::move(scores)};
+    out.evidence.value = out.logits[0];
+    return out;
+  };
+  const Answer spam = answer({0, 2}, {0.2F, 0.8F}), both = answer({1, 1}, {0.6F, 0.7F}),
+               rude = answer({1, -1}, {0.6F, 0.3F});
+  EXPECT_TRUE(KeepIf("label=spam", one)(spam));
+  EXPECT_FALSE(KeepIf("label=ham", one)(spam));
+  EXPECT_TRUE(KeepIf("spam>=0.8", one)(spam));
+  EXPECT_FALSE(KeepIf("spam>=0.81", one)(spam));
+  EXPECT_TRUE(KeepIf("ham>=0.1", one)(spam));
+  EXPECT_TRUE(KeepIf("label=loud", several)(both));
+  EXPECT_FALSE(KeepIf("label=loud", several)(rude));
+  EXPECT_TRUE(KeepIf("loud>=0.25", several)(rude));
+  EXPECT_TRUE(KeepIf(">=3.5", value)(answer({3.5F}, {})));
+  EXPECT_FALSE(KeepIf(">=-1", value)(answer({-1.5F}, {})));
+}
+
+TEST(KeepIf, RefusesWhatTheModelCannotAnswer) {
+  const OutputSpec one{.labels = {"ham", "spam"}}, value{.problem = Problem::regression};
+  for (const char* text :
+       {"", "spam", "label=", "label=span", "span>=0.5", "spam>=x", "spam>=", ">=0.5", "spam>=1.5", "spam>=0"})
+    EXPECT_EQ(error_of([&] { (void)KeepIf(text, one); }).code(), Code::usage) << text;
+  for (const char* text : {"label=spam", "spam>=0.5", "3"})
+    EXPECT_EQ(error_of([&] { (void)KeepIf(text, value); }).code(), Code::usage) << text;
+  EXPECT_THAT(error_of([&] { (void)KeepIf("label=span", one); }).hint(), HasSubstr("did you mean 'spam'?"));
 }
 
 TEST(AnswerLines, EveryFormHasWhatItsReadersWant) {

@@ -27,7 +27,7 @@ std::string part_text(Shard shard, int rows,
   for (int row = 0; row < rows; ++row) {
     if (shard.has(row)) out += answer_line(row);
   }
-  return out + shard_last_line(rows, "data");
+  return out + shard_last_line({.rows = rows, .data = "data"});
 }
 
 std::string merged(const std::vector<fs::path>& parts) {
@@ -122,6 +122,56 @@ TEST(Shards, PartsOfDifferentJobsAreNamed) {
   other.max_length = 8;
   EXPECT_THAT(refused(other), HasSubstr("max_length differs"));
   EXPECT_THAT(refused(same, 5), HasSubstr("number of rows differs"));
+}
+
+// A part that has the answers to these rows alone.
+std::string filtered_part(Shard shard, const std::vector<int>& kept, const std::string& form = "tsv", int rows = 9) {
+  std::string out =
+      shard_first_line({.shard = shard, .form = form, .head = "h\n", .max_length = 9, .keep_if = "label=yes"});
+  for (const int row : kept)
+    out += form == "jsonl" ? fmt::format("{{\"index\":{},\"label\":\"yes\"}}\n", row) : answer_line(row);
+  return out + shard_last_line({.rows = rows, .data = "data", .kept = static_cast<int64_t>(kept.size())});
+}
+
+TEST(Shards, PartsOfSomeAnswersAreJoinedByRow) {
+  const Scratch scratch;
+  const fs::path one = scratch.write("one", filtered_part({1, 3}, {0, 6})),
+                 two = scratch.write("two", filtered_part({2, 3}, {1, 4, 7})),
+                 three = scratch.write("three", filtered_part({3, 3}, {}));
+  EXPECT_EQ(merged({two, three, one}), "h\n0\tyes\n1\tyes\n4\tyes\n6\tyes\n7\tyes\n");
+  const fs::path objects = scratch.write("objects", filtered_part({1, 1}, {3, 8}, "jsonl"));
+  EXPECT_EQ(merged({objects}), "h\n{\"index\":3,\"label\":\"yes\"}\n{\"index\":8,\"label\":\"yes\"}\n");
+}
+
+TEST(Shards, PartsOfSomeAnswersThatAreNotWholeAreNamed) {
+  const Scratch scratch;
+  const auto refused = [&](const std::string& text) {
+    const fs::path part = scratch.write("part", text);
+    return std::string(error_of([&] { (void)merged({part}); }).what());
+  };
+  std::string fewer = filtered_part({1, 1}, {1, 4, 7});
+  fewer.erase(fewer.find(answer_line(4)), answer_line(4).size());
+  EXPECT_THAT(refused(fewer), HasSubstr("got 2 answers, want 3"));
+  EXPECT_THAT(refused(filtered_part({1, 1}, {4, 1})), HasSubstr("not in order"));
+  EXPECT_THAT(refused(filtered_part({1, 1}, {1, 9})), HasSubstr("not in order"));
+  EXPECT_THAT(refused(filtered_part({2, 2}, {2})), HasSubstr("not in order"));
+  const fs::path one = scratch.write("one", filtered_part({1, 2}, {2})),
+                 all = scratch.write("all", part_text({2, 2}, 9, {.form = "tsv", .head = "h\n", .max_length = 9}));
+  EXPECT_THAT(error_of([&] { (void)merged({one, all}); }).what(), HasSubstr("--keep-if differs from"));
+}
+
+TEST(Shards, AnAnswerOfACsvMayHaveSeveralLines) {
+  const Scratch scratch;
+  ShardInfo info{.shard = {1, 2}, .form = "csv", .head = "index,text,label\n", .max_length = 9, .keep = {"text"}};
+  const std::string first = shard_first_line(info) + "0,\"a\nb, \"\"c\n\"\"\",yes\n",
+                    last = shard_last_line({.rows = 2});
+  info.shard = {2, 2};
+  const fs::path one = scratch.write("one", first + last),
+                 two = scratch.write("two", shard_first_line(info) + "1,d,no\n" + last);
+  EXPECT_EQ(merged({one, two}), "index,text,label\n0,\"a\nb, \"\"c\n\"\"\",yes\n1,d,no\n");
+  info.keep = {"id"};
+  const fs::path other = scratch.write("two", shard_first_line(info) + "1,d,no\n" + last);
+  EXPECT_THAT(error_of([&] { (void)merged({one, other}); }).what(), HasSubstr("--keep differs from"));
 }
 
 TEST(Shards, PartsOfDifferentEnginesAreJoinedWithANotice) {
