@@ -76,14 +76,20 @@ bool is_trained(const Common& common, const ReproduceFlags& flags, const Paper& 
   if (name != paper.recipe || on != task.name)
     refuse(fmt::format("recipe {} on {}", name, on), fmt::format("{} on {}", paper.recipe, task.name));
   if (flags.seed && *flags.seed != seed) refuse(fmt::format("seed {}", seed), fmt::format("{}", *flags.seed));
-  if (flags.layers > 0) {
-    const int layers = Checkpoint::open(out.string()).spec().layers;
-    if (layers != flags.layers) refuse(fmt::format("{} layers", layers), fmt::format("{}", flags.layers));
-  } else if (!flags.model.empty() && weights_sha256(Checkpoint::open(flags.model)) != base) {
-    refuse("another model", flags.model);  // a truncated one has a hash of its own
+  const ModelSpec spec = Checkpoint::open(out.string()).spec();
+  if (flags.layers > 0 && spec.layers != flags.layers)
+    refuse(fmt::format("{} layers", spec.layers), fmt::format("{}", flags.layers));
+  if (!flags.model.empty()) {
+    const Checkpoint model = Checkpoint::open(flags.model);
+    ModelSpec wanted = model.spec();
+    wanted.layers = spec.layers;  // a truncated model has a hash of its own: it is told by its shape
+    const bool same = flags.layers > 0 ? backbone_name(wanted) == backbone_name(spec) : weights_sha256(model) == base;
+    if (!same) refuse("another model", flags.model);
   }
-  notice(common, fmt::format("{}: already trained with seed {}; measured again (--overwrite trains it anew){}",
-                             out.string(), seed, flags.train_flags.empty() ? "" : "; the flags after -- are not used"));
+  notice(common, fmt::format("{}: already trained with seed {} from {} with the weights {}; measured again "
+                             "(--overwrite trains it anew){}",
+                             out.string(), seed, backbone_name(spec), base.substr(0, 12),
+                             flags.train_flags.empty() ? "" : "; the flags after -- are not used"));
   return true;
 }
 
@@ -151,9 +157,10 @@ bool one_answer(const ExitTrace& trace, const PolicySpec& policy) {
   return true;
 }
 
-// What the run and its rows have that is not the paper's.
-void note_differences(const ReproduceFlags& flags, const Paper& paper, const Task& task, OurScores& reached) {
-  reached.settings = other_settings(paper, read_json(ReadPath::in(flags.out, "recipe.json")));
+// What the run of a model of that family and its rows have that is not the paper's.
+void note_differences(const ReproduceFlags& flags, const Paper& paper, const Task& task, Family family,
+                      OurScores& reached) {
+  reached.settings = other_settings(paper, read_json(ReadPath::in(flags.out, "recipe.json")), family);
   if (flags.engine.precision != "fp32")
     reached.settings.push_back(fmt::format("evaluated in {}, not fp32", flags.engine.precision));
   const SplitFile* train = find_task(task.name == "MNLI-mm" ? "MNLI" : task.name).find(Split::train);
@@ -178,7 +185,7 @@ OurScores reached_on(const Common& common, const ReproduceFlags& flags, const Pa
   reached.recipe = paper.recipe;
   reached.caveat = paper.caveat;
   reached.rows = static_cast<int64_t>(measured.trace.rows);
-  note_differences(flags, paper, task, reached);
+  note_differences(flags, paper, task, measured.model->spec().family, reached);
   for (ExitScore& exit : scorer.each_exit()) {
     const bool constant = one_answer(measured.trace, parse_policy(fmt::format("layer:{}", exit.layer)));
     reached.exits.push_back({exit.layer, std::move(exit.metrics), constant});

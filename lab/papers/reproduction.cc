@@ -206,16 +206,15 @@ std::string text_of(const Json& value) {
   return value.is_null() ? "none" : value.dump();
 }
 
-// Both hold the same fields; one of the paper's may have a value for each case.
+// Both hold the same fields.
 void compare_fields(const std::string& name, const Json& paper, const Json& own, std::vector<std::string>& out) {
-  const bool cases = paper.is_object() && paper.contains("default");
-  if (paper == own || (cases && std::find(paper.begin(), paper.end(), own) != paper.end())) return;
-  if (paper.is_object() && own.is_object() && !cases) {
+  if (paper == own) return;
+  if (paper.is_object() && own.is_object()) {
     for (const auto& [key, value] : own.items()) compare_fields(key, paper.value(key, Json()), value, out);
   } else if (paper.is_array() && own.is_array() && paper.size() == own.size()) {
     for (size_t i = 0; i < own.size(); ++i) compare_fields(name, paper[i], own[i], out);
   } else {
-    std::string text = fmt::format("{} {}, not {}", name, text_of(own), text_of(cases ? paper.at("default") : paper));
+    std::string text = fmt::format("{} {}, not {}", name, text_of(own), text_of(paper));
     if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
   }
 }
@@ -376,9 +375,12 @@ std::string backbone_name(const ModelSpec& spec) {
   return shape;
 }
 
-std::vector<std::string> other_settings(const Paper& paper, const Json& recipe) {
-  Json own = recipe, wanted = Json(recipe_json(find_recipe(std::string(paper.recipe))));
+std::vector<std::string> other_settings(const Paper& paper, const Json& recipe, Family family) {
+  Json own = recipe;
   const Json run = own.value("run", Json::object());
+  Recipe papers_own = recipe_for(find_recipe(std::string(paper.recipe)), run.value("task", ""), 0);
+  for (StageSpec& stage : papers_own.stages) stage.epochs = {.value = number_for(stage.epochs, {.family = family})};
+  const Json wanted(recipe_json(papers_own));
   for (const char* field : {"run", "provenance", "policy", "seed"}) own.erase(field);
   std::vector<std::string> out;
   compare_fields("", wanted, own, out);

@@ -80,8 +80,9 @@ struct OurScores {
   double clock_spread = 0;  // of the points' speed-ups by the clock, from round to round (eval/policy_times.h)
 };
 
-// What a training did other than its paper's recipe, of the recipe.json of its folder: "batch 32, not 8".
-[[nodiscard]] std::vector<std::string> other_settings(const Paper& paper, const Json& recipe);
+// What a training of a model of that family did other than its paper's recipe says for the family and the task, of the
+// recipe.json of its folder: "batch 32, not 8".
+[[nodiscard]] std::vector<std::string> other_settings(const Paper& paper, const Json& recipe, Family family);
 
 // Of a file of scores measured elsewhere (lab/docs/formats.md, exeunt.scores/1), those of the paper's recipe, or of
 // Paper::also, on this task. For MNLI the mismatched set comes last, without scores if the file has none. `where`

@@ -66,14 +66,14 @@ TEST(Reproduction, NamesABackboneByItsShape) {
   EXPECT_EQ(backbone_name(spec), "bert 12x384");
 }
 
-// recipe.json as the trainer writes it: the recipe with its cases decided, and how it was run.
+// recipe.json as the trainer writes it: the recipe with its cases decided, for RoBERTa on MRPC, and how it was run.
 Json run_of(const std::string& recipe, const Json& changes = Json::object()) {
-  Json out = Json(recipe_json(find_recipe(recipe)));
+  Json out = Json(recipe_json(recipe_for(find_recipe(recipe), "MRPC", 0)));
   for (Json& stage : out.at("stages"))
     if (stage.at("epochs").is_object()) stage["epochs"] = 10;
-  out["run"] = {{"precision", "fp32"}, {"max_length", 128},    {"accumulation", 1},
-                {"world", 1},          {"max_steps", 0},       {"window", 0},
-                {"seed", 7},           {"warmup_steps", -1.0}, {"adam_epsilon", 1e-8}};
+  out["run"] = {{"precision", "fp32"},  {"max_length", 128}, {"accumulation", 1}, {"world", 1},
+                {"max_steps", 0},       {"window", 0},       {"seed", 7},         {"warmup_steps", -1.0},
+                {"adam_epsilon", 1e-8}, {"task", "MRPC"}};
   out["provenance"] = {{"device", "cpu"}};
   out.merge_patch(changes);
   return out;
@@ -81,15 +81,28 @@ Json run_of(const std::string& recipe, const Json& changes = Json::object()) {
 
 TEST(Reproduction, NamesSettingsThatAreNotThePapers) {
   for (const Paper& paper : all_papers())
-    EXPECT_THAT(other_settings(paper, run_of(std::string(paper.recipe))), testing::IsEmpty()) << paper.name;
+    EXPECT_THAT(other_settings(paper, run_of(std::string(paper.recipe)), Family::roberta), testing::IsEmpty())
+        << paper.name;
   const Json run{{"max_steps", 1}, {"precision", "bf16"}, {"warmup_steps", 10.0}};
   Json other = run_of("deebert", {{"run", run}, {"compat", {{"frozen", "eval"}}}});
   other["stages"][0]["lr"] = other["stages"][1]["lr"] = 0.001;
   other["stages"][1]["epochs"] = 4;
   EXPECT_THAT(
-      other_settings(paper_named("deebert"), other),
-      testing::UnorderedElementsAre("lr 0.001, not 2e-05", "epochs 4, not 3", "frozen eval, not train",
+      other_settings(paper_named("deebert"), other, Family::roberta),
+      testing::UnorderedElementsAre("lr 0.001, not 2e-05", "epochs 4, not 10", "frozen eval, not train",
                                     "max_steps 1, not 0", "precision bf16, not fp32", "10 warm-up steps, not a share"));
+}
+
+// RoBERTa's 10 epochs are not BERT's, nor is MNLI's anchor MRPC's.
+TEST(Reproduction, TakesThePapersSettingsForTheFamilyAndTheTask) {
+  EXPECT_THAT(other_settings(paper_named("deebert"), run_of("deebert"), Family::bert),
+              testing::ElementsAre("epochs 10, not 3"));
+  const Json last{{"gradient", {{"anchor", "last"}}}};
+  EXPECT_THAT(other_settings(paper_named("romebert"), run_of("romebert", last), Family::roberta),
+              testing::ElementsAre("anchor last, not early"));
+  Json mnli = run_of("romebert", last);
+  mnli["run"]["task"] = "MNLI";
+  EXPECT_THAT(other_settings(paper_named("romebert"), mnli, Family::roberta), testing::IsEmpty());
 }
 
 TEST(Reproduction, GivesNoVerdictOnOtherSettingsDataOrAConstantAnswer) {
