@@ -99,6 +99,16 @@ std::string take(std::vector<std::string>& words, std::string_view name) {
   return value;
 }
 
+// Takes a flag without a value, which True or False may follow, out of the words; nothing if it is not there.
+std::optional<bool> take_switch(std::vector<std::string>& words, std::string_view name) {
+  const auto found = std::find_if(words.begin(), words.end(), [&](std::string word) { return dashed(word) == name; });
+  if (found == words.end()) return std::nullopt;
+  size_t last = static_cast<size_t>(found - words.begin());
+  const bool on = !is_false(value_of(false, words, last));
+  words.erase(found, words.begin() + static_cast<ptrdiff_t>(last) + 1);
+  return on;
+}
+
 // Gives a flag that has one another value.
 void replace_value(std::vector<std::string>& words, std::string_view name, const std::string& value) {
   const auto found = std::find_if(words.begin(), words.end(), [&](std::string word) { return dashed(word) == name; });
@@ -122,14 +132,8 @@ void name_elue_task(std::vector<std::string>& words, Arguments& out) {
 
 // The originals evaluated whenever they logged.
 void evaluate_when_logging(std::vector<std::string>& words, Arguments& out) {
-  const auto found = std::find_if(words.begin(), words.end(),
-                                  [](std::string word) { return dashed(word) == "--evaluate-during-training"; });
-  if (found == words.end()) return;
-  size_t place = static_cast<size_t>(found - words.begin());
-  const size_t begin = place;
-  const bool off = is_false(value_of(false, words, place));
-  words.erase(words.begin() + static_cast<ptrdiff_t>(begin), words.begin() + static_cast<ptrdiff_t>(place) + 1);
-  if (off || !given(words, {"--eval-every", "--eval-steps"}).empty()) return;
+  if (!take_switch(words, "--evaluate-during-training").value_or(false)) return;
+  if (!given(words, {"--eval-every", "--eval-steps"}).empty()) return;
   const std::string steps = given(words, {"--logging-steps", "--log-every"});
   words.push_back("--eval-every=" + (steps.empty() ? "50" : steps));
   out.notices.push_back(fmt::format("--evaluate-during-training is an old name; use {}", words.back()));
@@ -188,12 +192,26 @@ void leave_out_unused(std::vector<std::string>& words, Arguments& out) {
     (void)take(words, "--max-steps");
     out.notices.emplace_back("--max_steps -1 is not needed: left out it means the same");
   }
-  const std::string loss = given(words, {"--kd-loss-type"});
-  if (loss.empty() || loss == "group") return;
-  for (const char* flag : {"--beta", "--irange"}) {
-    if (!take(words, flag).empty())
-      out.notices.push_back(fmt::format("{} is not needed: --kd_loss_type {} has none", flag, loss));
-  }
+}
+
+// RomeBERT's programs took the parameters of all losses, in any order. An objective has its own alone, and those once
+// its variant is named, which a recipe of the user's or --set may do.
+void name_one_loss(std::vector<std::string>& words, Arguments& out) {
+  const bool moco = take_switch(words, "--moco").value_or(false);
+  const std::string typed = take(words, "--kd-loss-type");
+  const bool group = !moco && typed == "group";
+  const bool elsewhere = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.ends_with(".json") || word.find("objective.variant=") != std::string::npos;
+  });
+  if (!moco && typed.empty() && elsewhere) return;
+  const std::string loss = moco ? "--moco" : "--kd_loss_type " + (typed.empty() ? "raw, the default," : typed);
+  for (const auto& [flag, used] :
+       {std::pair{"--beta", group}, std::pair{"--irange", group}, std::pair{"--momentum", moco}})
+    if (!used && !take(words, flag).empty())
+      out.notices.push_back(fmt::format("{} is not needed: {} has none", flag, loss));
+  if (moco && !typed.empty()) out.notices.emplace_back("--kd_loss_type is not needed: --moco is another loss");
+  const auto first = std::find_if(words.begin(), words.end(), [](const auto& word) { return word.starts_with('-'); });
+  if (moco || !typed.empty()) words.insert(first, moco ? loss : "--kd_loss_type=" + typed);
 }
 
 // ELBERT's change_config.py: --key K --value V is K=V of `policy set`.
@@ -272,6 +290,7 @@ Arguments with_current_training_names(std::vector<std::string> words) {
   keep_all_checkpoints(words, out);
   name_elue_task(words, out);
   leave_out_unused(words, out);
+  name_one_loss(words, out);
   const bool on_cpu =
       std::any_of(words.begin(), words.end(), [](std::string word) { return dashed(word) == "--no-cuda"; });
   if (!on_cpu && !given(words, {"--model-name-or-path"}).empty() && given(words, {"--precision"}).empty())

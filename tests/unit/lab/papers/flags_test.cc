@@ -117,6 +117,10 @@ TEST(Flags, ThoseWithoutEffectAreLeftOut) {
   const Arguments raw = with_current_training_names({"--kd_loss_type", "raw", "--beta", "2", "--irange=3"});
   EXPECT_THAT(raw.words, ElementsAre("--set=stages.0.objective.variant=last"));
   EXPECT_THAT(raw.notices, Contains("--beta is not needed: --kd_loss_type raw has none"));
+  const Arguments bare = with_current_training_names({"--beta", "2", "--momentum=0.9", "--moco", "False"});
+  EXPECT_THAT(bare.words, testing::IsEmpty());
+  EXPECT_THAT(bare.notices, Contains("--momentum is not needed: --kd_loss_type raw, the default, has none"));
+  EXPECT_THAT(with_current_training_names({"--set=stages.0.objective.variant=group", "--beta", "2"}).words.size(), 2U);
   EXPECT_THAT(with_current_names({"sweep", "m", "--fp16_opt_level", "O1", "--beta", "1", "--irange", "2", "--moco",
                                   "--momentum", "0.9", "--server_ip", "", "--server_port", ""})
                   .words,
@@ -137,10 +141,13 @@ TEST(Flags, RomebertsReachItsObjective) {
   const Arguments now =
       with_current_training_names({"--gamma", "0.7", "--kd_loss_type", "group", "--beta=2", "--irange", "3",
                                    "--momentum", "0.99", "--moco", "--num_output_layers", "2"});
-  EXPECT_THAT(now.words, ElementsAre("--set=stages.0.objective.gamma=0.7", "--set=stages.0.objective.variant=group",
-                                     "--set=stages.0.objective.beta=2", "--set=stages.0.objective.range=3",
-                                     "--set=stages.0.objective.momentum=0.99", "--set=stages.0.objective.variant=ema",
-                                     "--set=exits=last:2"));
+  EXPECT_THAT(now.words, ElementsAre("--set=stages.0.objective.variant=ema", "--set=stages.0.objective.gamma=0.7",
+                                     "--set=stages.0.objective.momentum=0.99", "--set=exits=last:2"));
+  EXPECT_THAT(now.notices, Contains("--kd_loss_type is not needed: --moco is another loss"));
+  EXPECT_THAT(now.notices, Contains("--beta is not needed: --moco has none"));
+  EXPECT_THAT(with_current_training_names({"train", "--beta=2", "--irange", "3", "--kd_loss_type", "group"}).words,
+              ElementsAre("train", "--set=stages.0.objective.variant=group", "--set=stages.0.objective.beta=2",
+                          "--set=stages.0.objective.range=3"));
   EXPECT_THAT(with_current_training_names({"--kd_loss_type", "raw"}).words,
               ElementsAre("--set=stages.0.objective.variant=last"));
   EXPECT_THAT(with_current_training_names({"--kd_loss_type", "ta"}).words,
