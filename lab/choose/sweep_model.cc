@@ -25,7 +25,7 @@ Swept sweep_one(const MeasureOptions& options, const SettingsFor& settings, cons
   Swept out{.tokenizer = options.tokenizer};
   out.measured = std::make_unique<const Measured>(measure(options, observer));
   const ExitTrace& trace = out.measured->trace;
-  out.policies = settings(trace);
+  out.policies = settings(*out.measured);
   const std::optional<PolicyEntry> entry =
       stored ? resolve_measured(*out.measured, {.policy = "full"}, observer).entry : std::nullopt;
   if (entry)
@@ -64,7 +64,7 @@ std::vector<Swept> sweep_checkpoints(const MeasureOptions& options, const Settin
     all.push_back(sweep_one(one, settings, observer, false));  // alike, whatever one of them was calibrated to
     all.back().checkpoint = folder == fs::path(options.model) ? "final" : folder.filename().string();
     if (all.back().policies != all.front().policies)
-      throw_bad_file(folder.string(), "has other exits or outputs than {}", all.front().checkpoint);
+      throw_bad_file(folder.string(), "has other exits, outputs or policies than {}", all.front().checkpoint);
   }
   return all;
 }

@@ -23,7 +23,7 @@ struct Swept {
   std::vector<bool> best = {};  // [rows] by mark_best(): no other checkpoint is better with that setting
 };
 
-using SettingsFor = std::function<std::vector<PolicySpec>(const ExitTrace&)>;
+using SettingsFor = std::function<std::vector<PolicySpec>(const Measured&)>;
 
 [[nodiscard]] Swept sweep_model(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer);
 

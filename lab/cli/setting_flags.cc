@@ -4,6 +4,7 @@
 #include "apps/exeunt/manual.h"
 #include "apps/exeunt/output.h"
 #include "exeunt/base/number.h"
+#include "exeunt/eval/model_policy.h"
 #include "exeunt/policy/policy_text.h"
 #include "lab/papers/policy_flags.h"
 
@@ -55,7 +56,7 @@ void add_old_setting_flags(CLI::App& verb, OldSettingFlags& flags, const std::st
   verb.add_option("--lte-th", flags.lte, "BERxiT: 0.2, or value,repeat groups as in '0.3,4;0.2,8'");
 }
 
-SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags) {
+SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags, bool own) {
   std::vector<PolicySpec> named = named_settings(flags), old;
   const std::optional<float> tolerance = threshold_of(flags);
   if (!flags.patience.empty()) add_old(common, "--patience", patience_list(flags.patience, tolerance), old);
@@ -65,10 +66,13 @@ SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags
     policy.exits = layer_list(flags.exits, "--exits");
     named.push_back(std::move(policy));
   }
-  return [&common, &flags, named](const ExitTrace& trace) {
+  return [&common, &flags, named, own](const Measured& measured) {
+    const ExitTrace& trace = measured.trace;
+    const std::vector<int> exits = layer_list(flags.exits, "--exits");
+    if (named.empty() && own) return std::vector{resolve_measured(measured, {.exits = exits}, observer(common)).policy};
     std::vector<PolicySpec> out = named.empty() ? default_settings(trace) : named;
     if (named.empty())
-      for (PolicySpec& policy : out) policy.exits = layer_list(flags.exits, "--exits");
+      for (PolicySpec& policy : out) policy.exits = exits;
     if (flags.regression_threshold.empty() || trace.info.problem == Problem::regression) return out;
     notice(common, "--regression-threshold is ignored: the model predicts classes");
     for (PolicySpec& policy : out)

@@ -12,9 +12,10 @@ struct OldSettingFlags : SettingFlags {
 };
 // `name` is the flag of the policy texts.
 void add_old_setting_flags(CLI::App& verb, OldSettingFlags& flags, const std::string& name);
-// For a trace: the settings in the order PABEE, DeeBERT and we would run them, or a standard set if none are named.
-// Old flags are named with their new form, as a notice. PABEE's regression threshold, which its scripts pass for every
-// task, is left out for classes, with a notice. Throws Error (usage) at once for what cannot be read.
-[[nodiscard]] SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags);
+// For a measured model: the settings in the order PABEE, DeeBERT and we would run them; if none are named, a standard
+// set, or with `own` the policy that the model runs. Old flags are named with their new form, as a notice. PABEE's
+// regression threshold, which its scripts pass for every task, is left out for classes, with a notice. Throws Error
+// (usage) at once for what cannot be read.
+[[nodiscard]] SettingsFor settings_of_flags(const Common& common, const OldSettingFlags& flags, bool own = false);
 
 }  // namespace exeunt::apps

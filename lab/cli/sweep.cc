@@ -250,7 +250,7 @@ void answer_by_best(const Common& common, const SweepFlags& flags, View view, st
     run.model = all[i].measured->model->folder().string();
     run.tokenizer = all[i].tokenizer;
     run.data.split = "test";
-    const auto settings = [&](const ExitTrace&) { return best; };
+    const auto settings = [&](const Measured&) { return best; };
     write_answers(view, flags.test_files, sweep_model(run, settings, observer(common)));
     notice(common, fmt::format("the test split with {}: answered by {}", fmt::join(names, ", "), all[i].checkpoint));
   }
@@ -267,16 +267,18 @@ void tell_replayed(const Common& common, const SweepFlags& flags, const std::opt
 void run_lab_sweep(const Common& common, const SweepFlags& flags) {
   std::optional<View> view;
   if (!flags.view.empty()) view = view_named(flags.view);  // rejects it before anything runs
-  std::vector<Swept> all = run_sweep(common, flags, settings_of_flags(common, flags.settings));
+  std::vector<Swept> all = run_sweep(common, flags, settings_of_flags(common, flags.settings, view.has_value()));
   tell_replayed(common, flags, view);
   for (const Swept& swept : all) write_files(common, flags, swept);
   if (!flags.test_files.empty()) answer_by_best(common, flags, *view, all);
   if (view) {
+    std::string lines;  // nothing is printed of settings of which the view does not know one
     for (const Swept& swept : all) {
-      if (swept.measured->trace.labelled()) fmt::print("{}", view_heading(*view, swept.checkpoint));
+      if (swept.measured->trace.labelled()) lines += view_heading(*view, swept.checkpoint);
       for (const ViewRun& one : view_runs(swept))
-        if (!one.test) fmt::print("{}", view_lines(*view, one));
+        if (!one.test) lines += view_lines(*view, one);
     }
+    fmt::print("{}", lines);
     return;
   }
   if (flags.all_checkpoints) return show_checkpoints(common, flags, std::move(all));
@@ -293,7 +295,8 @@ void add_sweep(CommandLine& line) {
   verb->add_option("--stats", flags->stats, "Also write ELBERT's statistics, for the first policy");
   CLI::Option* view = verb->add_option(
       "--view", flags->view,
-      "Print the output of an original implementation instead: deebert, pabee, elasticbert, romebert, elbert");
+      "Print the output of an original implementation instead: deebert, pabee, elasticbert, romebert, elbert; of the "
+      "model's own policy unless others are named");
   verb->add_option(
           "--test-files", flags->test_files,
           "With --all-checkpoints: the test split as files of that implementation, each policy answered by the "

@@ -72,7 +72,8 @@ double wanted_result(const std::vector<Score>& scores) {
 }
 
 [[noreturn]] void refuse(View view, const ViewRun& run, std::string_view wanted) {
-  throw Error(Code::usage, fmt::format("view {}: it knows {}, got '{}'", name_of(view), wanted, str(run.policy)));
+  throw Error(Code::usage, fmt::format("view {}: it knows {}, got '{}'", name_of(view), wanted, str(run.policy)),
+              "name one with --policy");
 }
 
 // A threshold as the original got it from its command line: a Python float of the digits people typed.

@@ -498,7 +498,7 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
     const std::string policy = named_for(plan, trace);
     std::optional<ResolvedPolicy> chosen;
     if (measured[i].model || !policy.empty()) chosen = resolve_measured(measured[i], {.policy = policy}, observer);
-    std::vector<PolicySpec> settings = plan.settings(trace);
+    std::vector<PolicySpec> settings = plan.settings(measured[i]);
     if (chosen && chosen->entry)
       for (PolicySpec& setting : settings) setting = chosen->entry->complete(setting);
     runs.push_back({.name = name_of_run(plan.runs[i]),
