@@ -173,6 +173,10 @@ OrderedJson elue_json(const ElueOutcome& elue) {
   return out;
 }
 
+bool asks_for_elue(const SweepFlags& flags) {
+  return flags.elue || !flags.baseline.empty() || !flags.elue_scores.empty();
+}
+
 void print_elue(const Common& common, const ElueOutcome& elue, const Swept& swept, bool linear) {
   if (!elue.score) {
     const ModelSpec& spec = swept.measured->model->spec();
@@ -219,7 +223,8 @@ void write_files(const Common& common, const SweepFlags& flags, const Swept& swe
 void show_one(const Common& common, const SweepFlags& flags, const Swept& swept) {
   const Extrapolate beyond = flags.extrapolate == "linear" ? Extrapolate::linear : Extrapolate::clamp;
   std::optional<ElueOutcome> elue;
-  if (flags.elue || !flags.baseline.empty()) elue = elue_outcome(swept, flags.baseline, beyond);
+  if (asks_for_elue(flags)) elue = elue_outcome(swept, flags.baseline, beyond);
+  if (elue && !elue->rows.empty()) notice(common, fmt::format("for ELUE: {} alone", elue->rows));
   if (!flags.csv.empty()) write_atomically(flags.csv, sweep_csv(swept.rows));
   std::optional<double> overall;
   if (elue && elue->score && !flags.elue_scores.empty()) overall = keep_elue_score(flags.elue_scores, *elue, beyond);
@@ -267,6 +272,9 @@ void tell_replayed(const Common& common, const SweepFlags& flags, const std::opt
 void run_lab_sweep(const Common& common, const SweepFlags& flags) {
   std::optional<View> view;
   if (!flags.view.empty()) view = view_named(flags.view);  // rejects it before anything runs
+  if (asks_for_elue(flags) && (view || flags.all_checkpoints))
+    throw Error(Code::usage,
+                "--elue, --baseline and --elue-scores cannot be combined with --view or --all-checkpoints");
   std::vector<Swept> all = run_sweep(common, flags, settings_of_flags(common, flags.settings, view.has_value()));
   tell_replayed(common, flags, view);
   for (const Swept& swept : all) write_files(common, flags, swept);

@@ -11,7 +11,9 @@
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
 #include "exeunt/base/json.h"
+#include "exeunt/base/sha256.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/data/task.h"
 #include "exeunt/model/cost.h"
 #include "lab/built_in.h"
 
@@ -172,6 +174,26 @@ std::string model_name(const Checkpoint& model) {
                      model.exits().sites.size() == 1 ? "" : "s");
 }
 
+// Which part of ELUE's split the rows are. Data of GLUE under ELUE's name are told by their number, where that differs.
+std::string part_of_split(const ExitTrace& trace) {
+  const auto rows_of = [&](std::string_view name) -> int64_t {
+    const Task* task = find_task_or_null(name);
+    for (const SplitFile& file : task == nullptr ? std::vector<SplitFile>{} : task->splits)
+      if (name_of(file.split) == trace.info.split) return file.rows;
+    return 0;
+  };
+  const auto rows = static_cast<int64_t>(trace.rows);
+  const int64_t elue = rows_of(trace.info.task);
+  if (rows == elue) return {};
+  if (rows == rows_of(plain_task(trace))) {
+    throw Error(Code::usage,
+                fmt::format("--elue: got {} rows, which is GLUE's {} of {}, want ELUE's, of {} rows", rows,
+                            trace.info.split, plain_task(trace), elue),
+                "name the folder of ELUE's data with --data");
+  }
+  return fmt::format("{} of {} rows of {}", rows, elue, trace.info.split);
+}
+
 }  // namespace
 
 ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrapolate beyond) {
@@ -191,6 +213,7 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrap
                             trace.info.task.empty() ? "no known task" : "the task " + trace.info.task),
                 "ELUE's splits differ from GLUE's: name ELUE's data with --task elue/NAME");
   }
+  out.rows = part_of_split(trace);
   const Checkpoint& model = *swept.measured->model;
   out.model = model_name(model);
   out.result.parameters = count_parameters(model).total();
@@ -200,7 +223,10 @@ ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline, Extrap
   const BaselineTable* table = baseline.empty() ? shipped_baseline(model.spec()) : &named;
   if (table == nullptr) return out;
   out.source = table->source;
-  out.baseline = table->source.empty() ? baseline : table->source;
+  out.baseline = table->source;
+  if (!baseline.empty())  // two files may call themselves the same
+    out.baseline =
+        fmt::format("{}, {}", table->source.empty() ? baseline : table->source, sha256_file(baseline).substr(0, 12));
   const auto found = table->tasks.find(out.task);
   if (found != table->tasks.end()) {
     out.score = elue_score(points, found->second, beyond);

@@ -68,17 +68,20 @@ struct ElueOutcome {
   std::optional<ElueScore> score = {};  // nothing without a baseline for the task
   std::string source = {};              // of the baseline, with its remark; empty = there is none for this shape
   std::string model = {}, baseline = {};
+  std::string rows = {};  // "3 of 1101 rows of dev", where they are not all of the task's
   ElueResult result = {};
 };
 
 // ELUE's score of the rows against static models: those of the file `baseline`, or the shipped ones of the same shape
-// if it is empty. Throws Error: usage for a task that is not ELUE's, whose splits are others.
+// if it is empty. Throws Error: usage for a task that is not ELUE's, whose splits are others, and for as many rows as
+// GLUE's split of that name has.
 [[nodiscard]] ElueOutcome elue_outcome(const Swept& swept, const std::string& baseline,
                                        Extrapolate beyond = Extrapolate::clamp);
 
 // A file of several tasks' results, all of one kind of model, against one baseline (lab/docs/formats.md).
 struct ElueScores {
-  std::string model, baseline, extrapolate;  // "elasticbert on bert 12x384, 12 exits", "gte-small-static", "clamp"
+  // "elasticbert on bert 12x384, 12 exits", "gte-small-static" or a file's source and hash, "clamp"
+  std::string model, baseline, extrapolate;
   std::map<std::string, ElueResult> tasks = {};
 
   [[nodiscard]] std::optional<double> overall() const;
