@@ -5,14 +5,14 @@
 # On a terminal one line that changes, else a line at the start and one every 15 seconds.
 
 _progress_lines() {
-  local begun=$SECONDS far told=0
+  local begun=$SECONDS far reported=0
   while sleep 1 > /dev/null 2>&1; do  # a sleep that outlives us must not hold the output open
     far=$([ -z "${2:-}" ] || "$2" || true)
     far="$1${far:+: $far}, $((SECONDS - begun)) s"
     if [ -t 1 ]; then
       printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" "$far"
-    elif [ $((SECONDS - begun)) -ge $((told + 15)) ]; then
-      told=$((SECONDS - begun))
+    elif [ $((SECONDS - begun)) -ge $((reported + 15)) ]; then
+      reported=$((SECONDS - begun))
       echo "$far"
     fi
   done

@@ -147,39 +147,39 @@ void Attackers::open(Attacker& attacker) {
   ++opened_;
 }
 
-Attackers::Passage Attackers::send(Attacker& attacker) {
+Attackers::Transfer Attackers::send(Attacker& attacker) {
   const std::string& request = request_for(attacker.attack, attacker.requests);
   const size_t rest = request.size() - attacker.done;
-  if (rest == 0) return Passage::none;
+  if (rest == 0) return Transfer::none;
   const char* from = request.data() + attacker.done;
   ssize_t sent = 0;
   if (attacker.tls != nullptr) {
     ERR_clear_error();
     sent = SSL_write(attacker.tls, from, static_cast<int>(rest));
     const int why = sent > 0 ? SSL_ERROR_NONE : SSL_get_error(attacker.tls, static_cast<int>(sent));
-    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Passage::none;
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Transfer::none;
   } else {
     sent = ::send(attacker.socket, from, rest, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EAGAIN) return Passage::none;
+    if (sent < 0 && errno == EAGAIN) return Transfer::none;
   }
-  if (sent <= 0) return Passage::ended;
+  if (sent <= 0) return Transfer::ended;
   attacker.done += static_cast<size_t>(sent);
   sent_ += sent;
-  return Passage::some;
+  return Transfer::some;
 }
 
-Attackers::Passage Attackers::receive(Attacker& attacker) {
+Attackers::Transfer Attackers::receive(Attacker& attacker) {
   char dropped[4096];
   if (attacker.tls != nullptr && attacker.attack != "unread") {
     ERR_clear_error();
     const int got = SSL_read(attacker.tls, dropped, sizeof dropped);
     const int why = got > 0 ? SSL_ERROR_NONE : SSL_get_error(attacker.tls, got);
-    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Passage::none;
-    return got > 0 ? Passage::some : Passage::ended;
+    if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return Transfer::none;
+    return got > 0 ? Transfer::some : Transfer::ended;
   }
   const ssize_t got = ::recv(attacker.socket, dropped, sizeof dropped, attacker.attack == "unread" ? MSG_PEEK : 0);
-  if (got < 0 && errno == EAGAIN) return Passage::none;
-  return got > 0 ? Passage::some : Passage::ended;
+  if (got < 0 && errno == EAGAIN) return Transfer::none;
+  return got > 0 ? Transfer::some : Transfer::ended;
 }
 
 // Whether the attacker is through with it, in one way or another.
@@ -199,10 +199,10 @@ void Attackers::step(Attacker& attacker) {
     if (has_ended_handshake(attacker)) open(attacker);
     return;
   }
-  Passage sent = send(attacker);
+  Transfer sent = send(attacker);
   // One record of TLS is not what a socket takes at once.
-  while (attacker.tls != nullptr && sent == Passage::some) sent = send(attacker);
-  if (sent == Passage::ended || receive(attacker) == Passage::ended) open(attacker);
+  while (attacker.tls != nullptr && sent == Transfer::some) sent = send(attacker);
+  if (sent == Transfer::ended || receive(attacker) == Transfer::ended) open(attacker);
 }
 
 // Each acts every 10 ms; not all at once, since attackers know nothing of each other.

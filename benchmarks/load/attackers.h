@@ -50,14 +50,14 @@ class Attackers {
     size_t done = 0;                 // bytes of its request
     size_t requests = 0, steps = 0;  // of this attacker, and since it connected
   };
-  enum class Passage { some, none, ended };  // what went, or came
+  enum class Transfer { some, none, ended };  // what went, or came
   void run();
   void open(Attacker& attacker);
   void close(Attacker& attacker);
   void step(Attacker& attacker);
   bool has_ended_handshake(Attacker& attacker);
-  Passage send(Attacker& attacker);
-  static Passage receive(Attacker& attacker);
+  Transfer send(Attacker& attacker);
+  static Transfer receive(Attacker& attacker);
 
   uint16_t port_;
   ssl_ctx_st* tls_ = nullptr;

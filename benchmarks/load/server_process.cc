@@ -72,7 +72,7 @@ ServerProcess::ServerProcess(const std::vector<std::string>& command,
     ::close(log_);
     throw NotStarted(status, log);
   }
-  // Nobody reads its log from here on; a full pipe must not stop it, so it is told to write none per request.
+  // Nobody reads its log from here on; a full pipe must not stop it, so it writes none per request.
   ::fcntl(log_, F_SETFL, O_NONBLOCK);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server as a child process: started, watched from outside, told to stop.
+// A server as a child process: started, watched from outside, stopped.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ServerProcess {
   // `"address":"…:PORT"`. Throws NotStarted.
   explicit ServerProcess(const std::vector<std::string>& command,
                          const std::map<std::string, std::string>& variables = {});
-  ~ServerProcess();  // told to end, and killed if it does not
+  ~ServerProcess();  // asked to end, and killed if it does not
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 

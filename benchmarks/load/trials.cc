@@ -106,11 +106,11 @@ void drain(const Setting& setting, Record& record) {
                   .requests = setting.requests,
                   .seed = static_cast<uint64_t>(trial) + 1};
     const double when = moment(random);
-    bool told = false;
+    bool signalled = false;
     plan.tick = [&](double seconds) {
-      if (!told && seconds >= when) server.signal(SIGTERM);
-      told = told || seconds >= when;
-      return seconds < when + 0.4;  // the door is closed by then
+      if (!signalled && seconds >= when) server.signal(SIGTERM);
+      signalled = signalled || seconds >= when;
+      return seconds < when + 0.4;  // the listener is closed by then
     };
     const LoadResult result = run_load(plan);
     bad_ends += server.wait() == 0 ? 0 : 1;

@@ -87,10 +87,10 @@ Starts fail_while_starting(const Setting& setting, const SharedCount& count) {
       server.signal(SIGTERM);
       out.wrong += server.wait() == 0 ? 0 : 1;
     } catch (const NotStarted& end) {
-      const bool told = end.status == 3 && std::string(end.what()).find("out of memory") != std::string::npos;
-      out.refused += told ? 1 : 0;
-      out.wrong += told ? 0 : 1;
-      if (!told) out.example = std::to_string(nth) + ": " + end.what();
+      const bool named = end.status == 3 && std::string(end.what()).find("out of memory") != std::string::npos;
+      out.refused += named ? 1 : 0;
+      out.wrong += named ? 0 : 1;
+      if (!named) out.example = std::to_string(nth) + ": " + end.what();
     }
   }
   return out;

@@ -355,8 +355,8 @@ struct AnswerStream {
 
   [[nodiscard]] Problem problem() const { return model->exits().problem; }
   int refuse_source(int status) {
-    const char* told = in.value.get_last_error(&in.value);
-    error = told == nullptr ? "the stream of texts failed" : told;
+    const char* reason = in.value.get_last_error(&in.value);
+    error = reason == nullptr ? "the stream of texts failed" : reason;
     return status;
   }
   template <class Act>

@@ -319,14 +319,14 @@ Checkpoint open_exeunt_folder(const fs::path& folder, const OpenOptions& options
   return with_hint(kMisfit, [&] { return Checkpoint(spec, std::move(layout), std::move(tensors), std::move(origin)); });
 }
 
-// The configuration beside the weights, and the family that its file name tells.
+// The configuration beside the weights, and the family that its file name means.
 std::pair<ReadPath, std::optional<Family>> find_config(const fs::path& folder) {
   if (path_exists(folder / kConfigFile)) return {ReadPath::in(folder, kConfigFile), std::nullopt};
   for (const fs::path place : {"", "assets"}) {
-    const auto told = find_family([&](const FamilyRow& row) {
+    const auto named = find_family([&](const FamilyRow& row) {
       return !row.config_file.empty() && path_exists(folder / place / row.config_file);
     });
-    if (told) return {ReadPath::in(folder, place / row_of(*told).config_file), told};
+    if (named) return {ReadPath::in(folder, place / row_of(*named).config_file), named};
   }
   throw Error(Code::bad_file, fmt::format("{}: got no config.json", folder.string()),
               "put the model's config.json (or Google's bert_config.json, albert_config.json) beside the weights");

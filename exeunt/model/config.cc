@@ -34,11 +34,11 @@ Family family_of(JsonObject& fields, std::optional<Family> guess) {
                 fmt::format("{}: field '{}': got '{}', want one of {}", fields.where(), field, type, known_families()),
                 fmt::format("{}only these encoders can be read", task.empty() ? "" : task + ", and "));
   }
-  // Files older than `model_type`: tell the family by fields that only it has, then by what the weights look like.
-  const auto told = find_family([&](const FamilyRow& row) {
+  // Files older than `model_type`: detect the family by fields that only it has, then by what the weights look like.
+  const auto detected = find_family([&](const FamilyRow& row) {
     return std::ranges::any_of(row.telling_fields, [&](std::string_view field) { return fields.has(field); });
   });
-  if (told || guess) return told ? *told : *guess;
+  if (detected || guess) return detected ? *detected : *guess;
   throw Error(Code::bad_file, fmt::format("{}: field 'model_type' is missing", fields.where()),
               fmt::format("add it: one of {}", known_families()));
 }

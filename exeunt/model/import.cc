@@ -71,9 +71,9 @@ SourceTensors normalise_names(const TensorSet& set, std::string_view where) {
     }
   }
   if (!out.prefix.empty()) out.family = family_named(std::string_view(out.prefix).substr(0, out.prefix.size() - 1));
-  const auto told = find_family(
+  const auto detected = find_family(
       [&](const FamilyRow& row) { return !row.telling_tensor.empty() && out.find(row.telling_tensor) != nullptr; });
-  if (told) out.family = told;
+  if (detected) out.family = detected;
   return out;
 }
 

@@ -295,8 +295,8 @@ void fill_storages(TorchStorages& storages, const Pickle& keys, std::span<const 
     if (rest.size() < 8 || !size || *size > rest.size() - 8)
       throw_bad_file(place, kZipHint, "the file is truncated: got {} bytes, want {} of {}", rest.size(),
                      storage.elements, name_of(storage.dtype));
-    if (const auto told = load_at<uint64_t>(rest, 0); told != storage.elements)
-      throw_bad_file(place, "got {} elements, want {} as the tensors say", told, storage.elements);
+    if (const auto stated = load_at<uint64_t>(rest, 0); stated != storage.elements)
+      throw_bad_file(place, "got {} elements, want {} as the tensors say", stated, storage.elements);
     storage.bytes = rest.subspan(8, *size);
     rest = rest.subspan(8 + *size);
   }

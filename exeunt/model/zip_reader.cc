@@ -213,7 +213,7 @@ std::vector<ZipEntry> read_entries(std::span<const std::byte> bytes, std::string
   entries.reserve(records.size());
   for (const Record& record : records) {
     const auto data = body.subspan(record.begin, record.size);
-    // PyTorch writes 0 where it was told not to compute checksums.
+    // PyTorch writes 0 where it was set not to compute checksums.
     if (crc == CrcCheck::verify && record.crc != 0 && crc32(data) != record.crc)
       throw_bad_file(entry_place(where, record.name), kZipHint, "its bytes do not match their CRC");
     entries.push_back({record.name, data});

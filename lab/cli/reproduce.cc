@@ -368,7 +368,7 @@ void add_reproduce(CommandLine& line) {
   verb->add_option("--layers", flags->layers, "elasticbert: train only the first K layers")->check(positive());
   verb->add_option("--seed", flags->seed, "Seed; the paper's if omitted");
   verb->add_flag("--overwrite", flags->overwrite, "Train again even if --out holds a finished run");
-  verb->add_option("--from", flags->from, "Compare the scores in this JSON file instead of training (lab/docs/formats.md)");
+  verb->add_option("--from", flags->from, "Compare scores in this JSON file instead of training (lab/docs/formats.md)");
   add_precision_flags(*verb, flags->engine);
   verb->get_option("--precision")
       ->description("Precision of the evaluation: fp32, as in the papers, bf16 or int8")

@@ -15,12 +15,12 @@ int main(int count, char** arguments) {
     const auto seed = static_cast<uint32_t>(count > 3 ? std::atoi(arguments[3]) : 1);
     DeviceSoak soak(device, seed);
     const auto start = Clock::now();
-    double told = 0;
+    double reported = 0;
     for (double passed = 0; passed < seconds && soak.report().failures.size() < 20;
          passed = std::chrono::duration<double>(Clock::now() - start).count()) {
       soak.run_case();
-      if (passed - told < 10) continue;
-      told = passed;
+      if (passed - reported < 10) continue;
+      reported = passed;
       fmt::print("{:.0f} s: {}\n", passed, soak.report().text());
       std::fflush(stdout);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A few random models on every device that is here; device_soak runs them for as long as it is told to.
+// A few random models on every device that is here; device_soak runs them for as long as one likes.
 #include "tests/unit/engine/device_soak.h"
 
 #include <gtest/gtest.h>

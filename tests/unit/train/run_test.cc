@@ -347,10 +347,10 @@ TEST(Run, KeepsThePrecisionThatTheDeviceGaveIt) {
   Trial run("pabee");
   run.options.max_steps = 1;
   EXPECT_EQ(run.options.precision, "auto");
-  std::string told;
-  run.options.started = [&](const RunStart& start) { told = start.precision; };
+  std::string precision;
+  run.options.started = [&](const RunStart& start) { precision = start.precision; };
   (void)run.train();
-  EXPECT_EQ(told, "fp32");
+  EXPECT_EQ(precision, "fp32");
   EXPECT_EQ(read_json(run.options.out / "run.json").at("precision"), "fp32");
 }
 
