@@ -23,13 +23,6 @@ namespace {
 constexpr double kLeastMaxDrop = 1e-5;  // which already takes 300,000 examples
 constexpr double kFirstShare = 0.8;     // of delta, for the budget that runs where there are several
 
-// Of the delta of a plan, before tries are counted.
-double budget_share(const CalibrationPlan& plan, double max_drop) {
-  if (plan.max_drops.size() == 1) return 1;
-  if (max_drop == plan.max_drops.front()) return kFirstShare;
-  return (1 - kFirstShare) / static_cast<double>(plan.max_drops.size() - 1);
-}
-
 RiskLoss loss_of(const CalibrationPlan& plan, const ExitTrace& trace) {
   return plan.loss.value_or(default_loss(trace.info.problem));
 }
@@ -486,6 +479,12 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.certify = part_of(data.certify);
   const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
   certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
+double budget_share(const CalibrationPlan& plan, double max_drop) {
+  if (plan.max_drops.size() == 1) return 1;
+  if (max_drop == plan.max_drops.front()) return kFirstShare;
+  return (1 - kFirstShare) / static_cast<double>(plan.max_drops.size() - 1);
+}
+
   if (settled.range) certificate.range = {settled.range->first, settled.range->second};
   certificate.seed = data.seed;
   certificate.unit = certified_unit(plan, data.fit);

@@ -105,6 +105,9 @@ struct Calibration {
 };
 
 // What a plan promises of these rows. They are requests, drawn as they come, but for those that training held out (it
+// Of the delta of a plan, for one of its budgets: most of it for the first, which runs.
+[[nodiscard]] double budget_share(const CalibrationPlan& plan, double max_drop);
+
 // drew texts, each with all its rows) and for logits of other software, which are of a data set as a rule.
 [[nodiscard]] CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows);
 

@@ -106,7 +106,7 @@ class Choosing {
     const auto rows = static_cast<double>(fp32_.fit.rows);
     const auto certify = static_cast<int64_t>(fp32_.certify.rows);
     const CalibrationPlan& plan = plan_.calibration;
-    const double delta = plan.delta / static_cast<double>(plan.max_drops.size());
+    const double delta = plan.delta * budget_share(plan, plan.max_drops.front());
     const int64_t allowed = losses_allowed(certify, plan.max_drops.front(), delta);
     return beta_binomial_cdf(allowed, certify, changed * rows + 0.5, (1 - changed) * rows + 0.5);
   }

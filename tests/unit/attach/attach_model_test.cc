@@ -263,6 +263,15 @@ TEST_F(AttachModelTest, RemembersWhatItLearnedAndNothingElse) {
             static_cast<size_t>(done.distinct));
 }
 
+// The first of several budgets has most of delta, and each row that certifies is worth its place.
+TEST_F(AttachModelTest, CertifiesWithACriticalNumberOfTexts) {
+  AttachJob job = this->job("hf_bert_classifier", file(some_texts(1200, 1)));
+  job.plan.max_drops = {0.1, 0.2};
+  const auto rows = static_cast<int64_t>(attach_model(job, silent()).parts.certify);
+  const double delta = 0.8 * job.plan.delta * share_of_try(1);
+  EXPECT_EQ(rows, rows_needed(0.1, delta, losses_allowed(rows, 0.1, delta)));
+}
+
 // Labels are for the report alone: other labels, and none, give the same exits and the same policy.
 TEST_F(AttachModelTest, LearnsNothingFromLabels) {
   const std::vector<std::string> texts = some_texts(1200, 1);
