@@ -69,6 +69,26 @@ void print_groups(const Calibrated& done) {
   print_table(header, rows);
 }
 
+// What the texts that left at each exit lost, and what it is at most with 95 %: of fresh texts, if there are any.
+void print_exits(const Calibrated& done) {
+  const DropOutcome& outcome = done.calibration.outcomes.front();
+  const bool report = outcome.interval.has_value();
+  const PolicyEntry& entry = done.calibration.entry;  // whose last layer is the reference itself, or is not
+  const bool reference = entry.precision == "fp32" || entry.certificate->reference == LossReference::same_precision;
+  std::vector<std::vector<std::string>> rows;
+  for (const GroupOutcome& exit : outcome.exits) {
+    const bool full_depth = exit.name == fmt::format("{}", done.data.certify.info.layers.back());
+    if (full_depth && reference) continue;
+    const int64_t texts = report ? exit.report_rows : exit.rows;
+    rows.push_back({exit.name, fmt::format("{}", texts),
+                    share_text(report ? exit.report : exit.losses / static_cast<double>(std::max<int64_t>(1, texts))),
+                    share_text(exit.interval.high)});
+  }
+  if (rows.empty()) return;
+  fmt::print("\nwhere texts left, of those that {}:\n", report ? "measured" : "certified");
+  print_table({"layer", "texts", "loss", "at most"}, rows);
+}
+
 // Expected times, of the precisions that the choice was made from.
 void print_precisions(const Calibrated& done) {
   if (done.trials.size() < 2) return;
@@ -190,8 +210,9 @@ void print_promise(const Calibrated& done) {
                          : fmt::format(" of {} texts", certificate.distinct));
   const FrequentTexts& frequent = done.calibration.outcomes.front().frequent;
   if (frequent.texts > 0) {
-    fmt::print("the {} most frequent texts are {:.1f} % of the requests: {} of them ({:.2f} %) lose\n", frequent.texts,
-               100 * frequent.share, frequent.lost, 100 * frequent.lost_share);
+    fmt::print("the {} most frequent texts are {:.1f} % of the requests: {} of them ({:.2f} %) lose{}\n",
+               frequent.texts, 100 * frequent.share, frequent.lost, 100 * frequent.lost_share,
+               frequent.lost > 0 ? fmt::format(", in rows {} of the data", fmt::join(frequent.lost_rows, ", ")) : "");
   }
   if (done.calibration.outcomes.size() > 1) fmt::print("all budgets hold together\n");
   const ExitTrace& report = done.data.report;
@@ -228,6 +249,7 @@ void print_calibrated(const Calibrated& done, bool verbose) {
   if (verbose) {
     print_outcomes(done);
     print_groups(done);
+    print_exits(done);
     print_promise(done);
     print_precisions(done);
     if (!done.logit_thresholds.empty())

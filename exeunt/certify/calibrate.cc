@@ -306,31 +306,6 @@ double mean_of(const std::vector<double>& losses) {
   return losses.empty() ? 0 : total_of(losses) / static_cast<double>(losses.size());
 }
 
-// Those of the rows that come ten times or more, and are so many of all.
-FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses,
-                             const std::vector<size_t>& rows) {
-  constexpr double kShare = 0.001;
-  FrequentTexts out;
-  if (part.row_hash.empty()) return out;
-  std::map<uint64_t, std::pair<int64_t, double>> texts;  // rows, and what one of them loses
-  for (const size_t row : rows) {
-    auto& [count, loss] = texts[part.row_hash[row]];
-    ++count;
-    loss = losses[row];
-  }
-  for (const auto& [hash, text] : texts) {
-    const auto& [count, loss] = text;
-    const double share = static_cast<double>(count) / static_cast<double>(rows.size());
-    if (count < 10 || share < kShare) continue;
-    ++out.texts;
-    out.share += share;
-    if (loss <= 0) continue;
-    ++out.lost;
-    out.lost_share += share;
-  }
-  return out;
-}
-
 // The parts that test and report, with their losses.
 struct Parts {
   explicit Parts(const Settled& s)

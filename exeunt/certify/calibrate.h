@@ -63,12 +63,6 @@ struct GroupOutcome {
   LossInterval interval = {};  // of report, 95 %; of the clusters' means where rows have clusters
 };
 
-// The texts that come most often, of the certify part. What one of them loses is known, not estimated.
-struct FrequentTexts {
-  int64_t texts = 0, lost = 0;       // lost: that lose something
-  double share = 0, lost_share = 0;  // of all requests
-};
-
 // The result for one budget. Of the mean loss, nothing below `max_drop` is certified: the setting was found by walking
 // until a test failed, and a bound computed for where the walk ended would be too low.
 struct DropOutcome {

@@ -37,7 +37,8 @@ OrderedJson outcome_json(const DropOutcome& outcome) {
     out["frequent"] = {{"texts", frequent.texts},
                        {"share", frequent.share},
                        {"lost", frequent.lost},
-                       {"lost_share", frequent.lost_share}};
+                       {"lost_share", frequent.lost_share},
+                       {"lost_rows", frequent.lost_rows}};
   const bool reported = outcome.interval.has_value();
   for (const GroupOutcome& group : outcome.groups) out["groups"].push_back(group_json(group, reported));
   for (const GroupOutcome& exit : outcome.exits) {

@@ -156,6 +156,36 @@ bool LossMeter::last_is_reference() const noexcept {
   return trace_.info.precision == trace_.reference_precision() && trace_.info.last_head == LastHead::final;
 }
 
+FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses,
+                             const std::vector<size_t>& rows) {
+  constexpr double kShare = 0.001;
+  FrequentTexts out;
+  if (part.row_hash.empty()) return out;
+  struct Text {
+    int64_t rows = 0, first = INT64_MAX;
+    double loss = 0;  // of one of them
+  };
+  std::map<uint64_t, Text> texts;
+  for (const size_t row : rows) {
+    Text& text = texts[part.row_hash[row]];
+    ++text.rows;
+    text.first = std::min(text.first, part.index[row]);
+    text.loss = losses[row];
+  }
+  for (const auto& [hash, text] : texts) {
+    const double share = static_cast<double>(text.rows) / static_cast<double>(rows.size());
+    if (text.rows < 10 || share < kShare) continue;
+    ++out.texts;
+    out.share += share;
+    if (text.loss <= 0) continue;
+    ++out.lost;
+    out.lost_share += share;
+    out.lost_rows.push_back(text.first);
+  }
+  std::sort(out.lost_rows.begin(), out.lost_rows.end());
+  return out;
+}
+
 std::vector<Candidate> order_candidates(std::string_view family, const FamilyScope& scope, LossMeter& fit) {
   PolicySpec policy;
   policy.exits = scope.exits;

@@ -62,6 +62,17 @@ class LossMeter {
   std::vector<Question> questions_;
 };
 
+// The texts that come most often, of the certify part. What one of them loses is known, not estimated.
+struct FrequentTexts {
+  int64_t texts = 0, lost = 0;          // lost: that lose something
+  double share = 0, lost_share = 0;     // of all requests
+  std::vector<int64_t> lost_rows = {};  // where each that loses first is in the data
+};
+
+// Those of the rows that come ten times or more, and are so many of all.
+[[nodiscard]] FrequentTexts frequent_texts(const ExitTrace& part, const std::vector<double>& losses,
+                                           const std::vector<size_t>& rows);
+
 // Settings of one family of policies, ordered from most conservative to most aggressive by their results on data set
 // aside for that.
 struct Candidate {

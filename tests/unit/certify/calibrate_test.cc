@@ -274,17 +274,18 @@ TEST(Calibrate, OutcomeHasAllItsFieldsInJson) {
                       .certify = 0.05,
                       .report_cost = 0.7,
                       .report = 0.08,
-                      .frequent = {.texts = 3, .lost = 1, .share = 0.25, .lost_share = 0.125}};
-  const Json figures = {{"policy", "entropy:0.25"},
-                        {"max_drop", 0.01},
-                        {"losses", 2.0},
-                        {"p_value", 0.03},
-                        {"certify_cost_fraction", 0.4},
-                        {"certify_risk", 0.05},
-                        {"report_cost_fraction", 0.7},
-                        {"report_risk", 0.08},
-                        {"report_interval", nullptr},
-                        {"frequent", {{"texts", 3}, {"share", 0.25}, {"lost", 1}, {"lost_share", 0.125}}}};
+                      .frequent = {.texts = 3, .lost = 1, .share = 0.25, .lost_share = 0.125, .lost_rows = {7}}};
+  const Json figures = {
+      {"policy", "entropy:0.25"},
+      {"max_drop", 0.01},
+      {"losses", 2.0},
+      {"p_value", 0.03},
+      {"certify_cost_fraction", 0.4},
+      {"certify_risk", 0.05},
+      {"report_cost_fraction", 0.7},
+      {"report_risk", 0.08},
+      {"report_interval", nullptr},
+      {"frequent", {{"texts", 3}, {"share", 0.25}, {"lost", 1}, {"lost_share", 0.125}, {"lost_rows", {7}}}}};
   EXPECT_EQ(Json(outcome_json(outcome)), figures);
   outcome.groups = {
       {.name = "a", .rows = 10, .losses = 1, .report_rows = 11, .report = 0.12, .interval = {0.14, 0.15}}};

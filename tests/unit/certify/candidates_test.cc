@@ -155,5 +155,21 @@ TEST(Candidates, RejectUnknownFamilyWithSuggestion) {
       << "full depth is no family";
 }
 
+TEST(FrequentTexts, NamesTheRowsOfThoseThatLose) {
+  ExitTrace log;
+  std::vector<double> losses;
+  std::vector<size_t> rows;
+  for (size_t row = 0; row < 1000; ++row) {  // from 900 on, two texts fifty times each
+    log.row_hash.push_back(row < 900 ? row : 5000 + row % 2);
+    log.index.push_back(static_cast<int64_t>(2000 - row));
+    losses.push_back(row == 3 || (row >= 900 && row % 2 == 0) ? 1 : 0);
+    rows.push_back(row);
+  }
+  const FrequentTexts frequent = frequent_texts(log, losses, rows);
+  EXPECT_EQ(frequent.texts, 2);
+  EXPECT_DOUBLE_EQ(frequent.lost_share, 0.05);
+  EXPECT_THAT(frequent.lost_rows, testing::ElementsAre(2000 - 998));
+}
+
 }  // namespace
 }  // namespace exeunt
