@@ -206,9 +206,10 @@ typedef struct exeunt_logits {
   const int* layers;        /* [exits] after which layer each exit sits, from 1; null: 1, 2, 3 … */
   int multi_label;          /* 1: each label is given or not, by the sigmoid of its output */
   const double* thresholds; /* multi_label: [outputs] the probabilities above which labels are given; null: 0.5 */
+  const uint64_t* cluster;  /* [rows] equal for rows that are drawn together, such as a question's; null: none are */
 } exeunt_logits;
 #define EXEUNT_LOGITS_INIT \
-  { sizeof(exeunt_logits), 0, 0, 0, NULL, NULL, NULL, 0, NULL }
+  { sizeof(exeunt_logits), 0, 0, 0, NULL, NULL, NULL, 0, NULL, NULL }
 
 /* What a policy would have answered: `exits` [rows] which exit, from 0, and `labels` [rows] (multi_label: a number that
  * stands for the set), each may be null. `policy` is a text such as "entropy:0.2", or the policy file of
@@ -227,7 +228,8 @@ typedef struct exeunt_plan {
   size_t budgets;
   double confidence;  /* 0: 0.95 */
   const char* loss;   /* "disagreement", "zero_one_drop", "abs_diff", "missed:LABEL", "missed:LABEL,max_false=0.02",
-                         "decision:LABEL>=0.8", "decision:>=3.5"; null: what suits the model. Labels are "0", "1", ... */
+                         "decision:LABEL>=0.8", "decision:>=3.5", "top:K" (of clusters); null: what suits the model.
+                         Labels are "0", "1", ... */
   const char* method; /* "ltt-binomial", "ltt-hb", "wsr", "crc"; null: what suits the loss */
   const char* rules;  /* to choose from: "entropy,patience"; null: those that suit the model */
   unsigned seed;      /* of the split into rows that choose, certify and report */

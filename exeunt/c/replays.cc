@@ -56,6 +56,7 @@ ExitTrace trace_of(const exeunt_logits* given) {
   } else {
     trace.gold.assign(known, std::numeric_limits<float>::quiet_NaN());
   }
+  if (from.cluster != nullptr) trace.cluster.assign(from.cluster, from.cluster + from.rows);
   trace.index.resize(from.rows);
   std::iota(trace.index.begin(), trace.index.end(), int64_t{0});
   if (trace.info.problem != Problem::regression)

@@ -31,7 +31,7 @@ class AnswerArrays(ctypes.Structure):
 class Logits(ctypes.Structure):
     _fields_ = [("struct_size", c_size_t), ("rows", c_size_t), ("exits", c_int), ("outputs", c_int),
                 ("logits", c_void_p), ("gold", c_void_p), ("layers", c_void_p), ("multi_label", c_int),
-                ("thresholds", c_void_p)]
+                ("thresholds", c_void_p), ("cluster", c_void_p)]
 
 
 class Plan(ctypes.Structure):

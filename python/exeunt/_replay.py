@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from dataclasses import dataclass
-from typing import Any, Iterable, Sequence
+from typing import Any, Hashable, Iterable, Sequence
 
 from ._arrays import INT, Floats, Room
 from ._library import Logits, Plan, check, encoded, lib, taken
@@ -16,7 +16,7 @@ class _Given:
     """Logits as the library takes them. Lives as long as the call."""
 
     def __init__(self, logits: Any, gold: Any, layers: Sequence[int] | None, multi_label: bool = False,
-                 thresholds: Sequence[float] | None = None) -> None:
+                 thresholds: Sequence[float] | None = None, clusters: Sequence[Hashable] | None = None) -> None:
         if isinstance(logits, Trace):
             multi_label = multi_label or logits.multi_label
             thresholds = logits.thresholds if thresholds is None else thresholds
@@ -39,6 +39,12 @@ class _Given:
                 raise ValueError(f"thresholds: got {len(thresholds)}, want {self.outputs}: one for each label")
             self._thresholds = (ctypes.c_double * self.outputs)(*thresholds)
             self.struct.thresholds = ctypes.addressof(self._thresholds)
+        if clusters is not None:
+            if len(clusters) != self.rows:
+                raise ValueError(f"clusters: got {len(clusters)}, want {self.rows}: one for each row of the logits")
+            numbers: dict[Hashable, int] = {}
+            self._clusters = (ctypes.c_uint64 * self.rows)(*(numbers.setdefault(one, len(numbers)) for one in clusters))
+            self.struct.cluster = ctypes.addressof(self._clusters)
         self.layers = list(range(1, self.exits + 1)) if layers is None else [int(layer) for layer in layers]
         if len(self.layers) != self.exits:
             raise ValueError(f"layers: got {len(self.layers)}, want {self.exits}: one for each exit of the logits")
@@ -135,12 +141,13 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
               loss: str | None = None, method: str | None = None, rules: Sequence[str] | None = None, seed: int = 42,
               report: bool = True, value_range: tuple[float, float] | None = None,
               layers: Sequence[int] | None = None, multi_label: bool = False,
-              thresholds: Sequence[float] | None = None) -> Calibration:
+              thresholds: Sequence[float] | None = None, clusters: Sequence[Hashable] | None = None) -> Calibration:
     """The fastest policy that is certified to lose at most `max_drop` against full depth.
 
     `logits` are those of every exit, [rows, exits, classes], from any framework (arrays, tensors, nested lists), or a
     trace. Without `gold` the loss is disagreement with full depth. Rows must be drawn as the texts to come will be, and
-    must not have been learned from; rows with equal logits at every exit are one. `multi_label`: each label is given or not, by its sigmoid and `thresholds` (0.5);
+    must not have been learned from; rows with equal logits at every exit are one, and rows with equal `clusters`, such as the
+    candidates of a question, are drawn together. `multi_label`: each label is given or not, by its sigmoid and `thresholds` (0.5);
     `gold` is then [rows, labels] of 1 and 0, and an answer is a set of labels. Raises `Error` if there are too few rows;
     it says how many would do.
 
@@ -151,7 +158,7 @@ def calibrate(logits: Any, gold: Any = None, max_drop: float | Sequence[float] =
     >>> found.cost_fraction
     0.5
     """
-    given = _Given(logits, gold, layers, multi_label, thresholds)
+    given = _Given(logits, gold, layers, multi_label, thresholds, clusters)
     budgets = [max_drop] if isinstance(max_drop, (int, float)) else list(max_drop)
     drops = (ctypes.c_double * len(budgets))(*budgets)
     low, high = value_range or (0.0, 0.0)

@@ -421,6 +421,13 @@ class AnyFramework(unittest.TestCase):
         found = exeunt.calibrate(rows, max_drop=0.1, value_range=(0, 10))
         self.assertIn('full depth', found.promise)
 
+    def test_keeps_the_best_of_a_question(self):
+        rows = [[[row % 3 + row / 10000 + 0.3], [row % 3 + row / 10000]] for row in range(1500)]
+        found = exeunt.calibrate(rows, max_drop=0.1, loss='top:1', clusters=[f'question {row // 3}' for row in range(1500)])
+        self.assertIn('questions', found.promise)
+        with self.assertRaisesRegex(ValueError, 'clusters: got 1, want 1500'):
+            exeunt.calibrate(rows, loss='top:1', clusters=['one'])
+
     def test_bad_input_is_refused_in_words(self):
         logits, gold = made_rows(20)
         with self.assertRaisesRegex(exeunt.Error, 'rows|texts'):

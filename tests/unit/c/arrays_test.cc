@@ -248,6 +248,30 @@ TEST_F(CCalibrations, CountEqualRowsOnce) {
       << "of 500 texts as many certify as 1 % takes";
 }
 
+// Three candidates a question, whose order the first exit knows.
+TEST_F(CCalibrations, KeepTheBestOfAQuestion) {
+  std::vector<float> values;
+  std::vector<uint64_t> questions;
+  for (uint64_t row = 0; row < 1500; ++row) {
+    const auto value = static_cast<float>(row % 3) + static_cast<float>(row) / 1e4F;
+    values.insert(values.end(), {value + 0.3F, value});
+    questions.push_back(row / 3);
+  }
+  exeunt_logits given = EXEUNT_LOGITS_INIT;
+  given.rows = questions.size();
+  given.exits = 2;
+  given.outputs = 1;
+  given.logits = values.data();
+  exeunt_plan plan = EXEUNT_PLAN_INIT;
+  plan.loss = "top:1";
+  char* json = nullptr;
+  EXPECT_NE(exeunt_calibrate(&given, &plan, &json), EXEUNT_OK) << "of no question";
+  given.cluster = questions.data();
+  ASSERT_EQ(exeunt_calibrate(&given, &plan, &json), EXEUNT_OK) << exeunt_last_error();
+  EXPECT_THAT(json, HasSubstr("questions"));
+  exeunt_free(json);
+}
+
 TEST_F(CCalibrations, CertifiesAPolicyThatReplaysFromItsFile) {
   const Made made(2000);
   const double budgets[] = {0.05, 0.01};
