@@ -68,8 +68,8 @@ const percent = (share) => `${Number((100 * share).toPrecision(3))} %`;
 
 // What the server's shadow runs say of a policy that it serves.
 function watchedLine(point) {
-  const certified = point.certified === null ? 'no loss certified that could be tested without labels'
-    : `certified to lose at most ${percent(point.certified)}`;
+  const certified = point.certified === null ? 'nothing certified that shadow runs test'
+    : `certified: ${info.certificate ? info.certificate.loss : 'loss'} of at most ${percent(point.certified)}`;
   const compared = `${percent(point.confidence)} confidence, texts compared: ${point.texts}`;
   const bound = !point.covered ? 'not covered: texts drawn for comparison are being dropped'
     : point.texts === 0 ? 'no text compared yet' : `on this server's texts below ${percent(point.upper_bound)} (${compared})`;

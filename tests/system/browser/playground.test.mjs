@@ -87,7 +87,7 @@ for (const colorScheme of ["light", "dark"]) {
 test("what shadow runs know of a policy's loss stands on the page", async () => {
   const watching = await serve(model, ["--policy", "entropy:0.45", "--shadow", "100%"]);
   const { page, troubles, close } = await open({}, watching.address);
-  assert.match(await page.textContent("#watched"), /entropy:0\.45: no loss certified .*; no text compared yet/);
+  assert.match(await page.textContent("#watched"), /entropy:0\.45: nothing certified .*; no text compared yet/);
   await classify(page, "A great film");
   // Asked once, and five times to be timed: repeats count.
   for (const limit = Date.now() + 20000; !/below [\d.]+ % \(95 % confidence, texts compared: 6\)/.test(await page.textContent("#watched"));) {
