@@ -13,6 +13,7 @@
 #include "exeunt/base/suggest.h"
 #include "exeunt/certify/shift.h"
 #include "exeunt/certify/split.h"
+#include "exeunt/certify/tries.h"
 #include "exeunt/eval/drift.h"
 #include "exeunt/eval/model_policy.h"
 
@@ -139,6 +140,7 @@ OrderedJson drift_json(const Drift& drift) {
 
 void run(const Common& common, const EvalFlags& flags) {
   const Measured measured = measure(flags.run, observer(common));
+  count_look(measured);
   if (const std::string text = learned_text(measured.trace); !text.empty()) notice(common, text);
   const std::vector<std::string>& labels = measured.trace.info.labels;
   ScorerOptions scoring = scorer_options(measured);

@@ -112,7 +112,7 @@ Settled settle(const CalibrationData& data, const CalibrationPlan& plan) {
     settled.methods = {*plan.method};
   } else {
     if (counts) settled.methods.push_back(RiskMethod::ltt_binomial);
-    if (!counts || info_of(settled.loss).least < 0) settled.methods.push_back(RiskMethod::wsr);
+    if (!counts || (info_of(settled.loss).least < 0 && plan.known.empty())) settled.methods.push_back(RiskMethod::wsr);
   }
   settled.method = settled.methods.front();
   if (settled.method == RiskMethod::ltt_binomial && !counts)
@@ -141,6 +141,7 @@ Sample Settled::sample(const LossMeter& meter, const ExitTrace& part, const Part
     if (loss.max_false) out.sets.push_back({common(group, meter.others()), loss.max_false});
   }
   out.most = most;
+  if (&part == &data.certify) out.known = plan.known;
   std::map<uint64_t, size_t> numbers;
   for (size_t row = 0; means && row < part.rows; ++row)
     out.cluster.push_back(numbers.try_emplace(part.cluster[row], numbers.size()).first->second);
@@ -322,8 +323,9 @@ struct Parts {
   Sample sample, reported;  // of the certify part, and of the report part
 };
 
-std::vector<double> picked(const std::vector<double>& losses, const std::vector<size_t>& rows) {
-  return draws_of(losses, {}, &rows).losses;
+std::vector<double> picked(const std::vector<double>& losses, const std::vector<size_t>& rows,
+                           const std::vector<bool>& known = {}) {
+  return draws_of(losses, {.known = known}, &rows).losses;
 }
 
 // A policy's losses on the certify and the report part, and what they are on some of their rows.
@@ -333,8 +335,9 @@ struct Results {
 
   [[nodiscard]] GroupOutcome on(std::string name, const std::vector<size_t>& certified,
                                 const std::vector<size_t>& reported) const {
-    GroupOutcome group{.name = std::move(name), .rows = static_cast<int64_t>(certified.size())};
-    group.losses = total_of(picked(certify, certified));
+    const std::vector<double> tested = picked(certify, certified, parts.sample.known);
+    GroupOutcome group{.name = std::move(name), .rows = static_cast<int64_t>(tested.size())};
+    group.losses = total_of(tested);
     group.report_rows = static_cast<int64_t>(reported.size());
     group.report = mean_of(picked(report, reported));
     group.interval = parts.settled.interval(report, parts.reported, &reported);
@@ -382,8 +385,8 @@ DropOutcome certify_drop(double max_drop, const std::vector<Candidate>& candidat
   outcome.p_value = verdict.p_value;
   LossMeter::Measured tested = parts.certify.measure(outcome.policy);
   const std::vector<size_t>&certified = parts.certify.counted(), &reported = parts.report.counted();
-  const std::vector<double> counted = picked(tested.losses, certified);
-  outcome.rows = static_cast<int64_t>(certified.size());
+  const std::vector<double> counted = picked(tested.losses, certified, parts.sample.known);
+  outcome.rows = static_cast<int64_t>(counted.size());
   outcome.report_rows = static_cast<int64_t>(reported.size());
   outcome.losses = test.method == RiskMethod::ltt_binomial ? lost_sum(counted) : total_of(counted);
   outcome.certify_cost = outcome.report_cost = tested.cost_fraction;
@@ -454,12 +457,6 @@ Certificate certificate_of(const CalibrationPlan& plan, const Parts& parts, cons
   certificate.certify = part_of(data.certify);
   const bool fp32 = !data.certify.reference.empty() || data.certify.info.precision == "fp32";
   certificate.reference = fp32 ? LossReference::fp32 : LossReference::same_precision;
-double budget_share(const CalibrationPlan& plan, double max_drop) {
-  if (plan.max_drops.size() == 1) return 1;
-  if (max_drop == plan.max_drops.front()) return kFirstShare;
-  return (1 - kFirstShare) / static_cast<double>(plan.max_drops.size() - 1);
-}
-
   if (settled.range) certificate.range = {settled.range->first, settled.range->second};
   certificate.seed = data.seed;
   certificate.unit = certified_unit(plan, data.fit);
@@ -481,6 +478,12 @@ double budget_share(const CalibrationPlan& plan, double max_drop) {
 }
 
 }  // namespace
+
+double budget_share(const CalibrationPlan& plan, double max_drop) {
+  if (plan.max_drops.size() == 1) return 1;
+  if (max_drop == plan.max_drops.front()) return kFirstShare;
+  return (1 - kFirstShare) / static_cast<double>(plan.max_drops.size() - 1);
+}
 
 CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows) {
   const bool texts = rows.info.split == kHeldOutSplit || rows.info.precision == kExternalPrecision;
@@ -518,6 +521,11 @@ bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan)
   return std::all_of(plan.max_drops.begin(), plan.max_drops.end(), [&](double max_drop) {
     return test_settings(settled.test(max_drop), full, parts).setting.has_value();
   });
+}
+
+bool counts_losses(const CalibrationData& data, const CalibrationPlan& plan) {
+  const Settled settled = settle(data, plan);
+  return !settled.clustered && settled.method == RiskMethod::ltt_binomial;
 }
 
 void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan) {

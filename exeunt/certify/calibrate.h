@@ -51,6 +51,9 @@ struct CalibrationPlan {
   int tries_elsewhere = 0;  // uses of these rows on other machines, as the user states
   int least_try = 1;        // that this use is, by a certificate on the same rows
   std::string ledger = {};  // Ledger::digest
+  // Of the certify rows, those that earlier tries knew, too: whatever they were chosen by, they can only harm, because
+  // they count where they lose alone. Needs counts_losses(). Empty: none, or the try pays for them with its delta.
+  std::vector<bool> known = {};
   bool tries_known = true;  // false: they cannot be counted; it has the share of the first, and its certificate says 0
 };
 
@@ -99,11 +102,11 @@ struct Calibration {
 };
 
 // What a plan promises of these rows. They are requests, drawn as they come, but for those that training held out (it
-// Of the delta of a plan, for one of its budgets: most of it for the first, which runs.
-[[nodiscard]] double budget_share(const CalibrationPlan& plan, double max_drop);
-
 // drew texts, each with all its rows) and for logits of other software, which are of a data set as a rule.
 [[nodiscard]] CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows);
+
+// Of the delta of a plan, for one of its budgets: most of it for the first, which runs.
+[[nodiscard]] double budget_share(const CalibrationPlan& plan, double max_drop);
 
 inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certify more layers away
 // How the rows of a trace are divided for a plan, by their number alone. `report`: whether some are kept that measure
@@ -117,6 +120,9 @@ inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certi
 
 // Whether full depth passes the tests of all budgets: in another precision than the reference's it may lose, too.
 [[nodiscard]] bool full_depth_passes(const CalibrationData& data, const CalibrationPlan& plan);
+
+// Whether the exact binomial tests single rows: a row that loses nothing only helps, and may be left out.
+[[nodiscard]] bool counts_losses(const CalibrationData& data, const CalibrationPlan& plan);
 
 // Throws Error (failure) if the certify part is too small for the first budget even without a loss.
 void require_enough_rows(const CalibrationData& data, const CalibrationPlan& plan);

@@ -334,6 +334,7 @@ Draws draws_of(const std::vector<double>& losses, const Sample& sample, const st
   std::vector<size_t> place(sample.cluster.size(), losses.size());  // of the draw that a cluster is
   for (size_t i = 0; i < (rows != nullptr ? rows->size() : losses.size()); ++i) {
     const size_t row = rows != nullptr ? (*rows)[i] : i;
+    if (!sample.known.empty() && sample.known[row] && losses[row] <= 0) continue;
     if (sample.cluster.empty()) {
       out.losses.push_back(losses[row]);
       continue;

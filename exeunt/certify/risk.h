@@ -91,6 +91,7 @@ struct Sample {
   std::vector<size_t> cluster = {};  // [rows] equal for rows that are drawn together, below their number; empty: none
   double most = 1;                   // rows of a cluster
   bool whole = true;                 // the mean over all rows is promised
+  std::vector<bool> known = {};  // [rows] of these, those that lose nothing do not count (CalibrationPlan); empty: none
   // The promise must hold in each of these sets, too. Each is tested at the full delta: whoever claims all of
   // them errs only if one claim is wrong, and that one had to pass its own test (intersection-union).
   std::vector<RowSet> sets = {};

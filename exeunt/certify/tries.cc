@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include "exeunt/base/safetensors.h"
 #include "exeunt/base/sha256.h"
 #include "exeunt/certify/losses.h"
+#include "exeunt/data/hold_out.h"
 #include "exeunt/data/learned_rows.h"
 #include "exeunt/model/exeunt_folder.h"
 
@@ -27,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".safetensors";
+constexpr std::string_view kLook = "look ";  // begins the test of a model that was looked at alone
 
 // Tries are counted one at a time, whoever else is calibrating.
 class FolderLock {
@@ -78,16 +81,20 @@ std::vector<int64_t> salted(std::span<const uint64_t> hashes, const RowSalt& sal
     const int32_t row[] = {0, words[0], words[1], 0};
     out.push_back(static_cast<int64_t>(row_hash(row, salt)));
   }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+std::vector<int64_t> sorted(std::vector<int64_t> rows) {
+  std::sort(rows.begin(), rows.end());
+  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+  return rows;
 }
 
 struct Try {
   std::string test;
   int number = 1;
   TriedIn in;
-  std::vector<int64_t> rows;
+  std::vector<int64_t> rows, beside, known;
 };
 
 // Whether an earlier try shares its delta with a new one.
@@ -105,23 +112,32 @@ std::optional<Try> read_try(const fs::path& path) {
       return std::nullopt;
     const auto number = number_of<int>(counted->second);
     if (!number) return std::nullopt;
-    Try made{.test = test->second, .number = *number, .in = {}, .rows = {}};
+    Try made{.test = test->second, .number = *number, .in = {}};
     const auto text = [&](const char* name) {
       const auto found = set.metadata.find(name);
       return found == set.metadata.end() ? std::string() : found->second;
     };
-    made.in = {.family = text("family"), .elsewhere = number_of<int>(text("elsewhere")).value_or(0)};
-    made.rows.resize(static_cast<size_t>(rows->elements()));
-    copy_raw(*rows, std::as_writable_bytes(std::span(made.rows)));
+    made.in = {.family = text("family"),
+               .weights = text("weights"),
+               .elsewhere = number_of<int>(text("elsewhere")).value_or(0)};
+    for (const auto& [name, into] : {std::pair("rows", &made.rows), {"beside", &made.beside}, {"known", &made.known}}) {
+      const TensorView* values = set.find(name);
+      if (values == nullptr || values->dtype != DType::i64) continue;
+      into->resize(static_cast<size_t>(values->elements()));
+      copy_raw(*values, std::as_writable_bytes(std::span(*into)));
+    }
     return made;
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
+bool has(const std::vector<int64_t>& sorted, int64_t row) {
+  return std::binary_search(sorted.begin(), sorted.end(), row);
+}
+
 bool share_a_row(const std::vector<int64_t>& sorted, const std::vector<int64_t>& others) {
-  return std::any_of(others.begin(), others.end(),
-                     [&](int64_t row) { return std::binary_search(sorted.begin(), sorted.end(), row); });
+  return std::any_of(others.begin(), others.end(), [&](int64_t row) { return has(sorted, row); });
 }
 
 // Texts are known by the hashes of their tokens and, whatever reads them, of themselves; rows of a trace that has
@@ -174,30 +190,46 @@ std::string digest_of(const CalibrationData& data, const CalibrationPlan& plan) 
 // The earlier tries: which number a test has, or would have, and how many of other families used its rows. `begins`: a
 // test that begins like this counts as the same.
 struct Counted {
-  std::optional<int> known = {};  // the test has been counted before
+  std::optional<int> number = {};  // of the test, where it has been counted before
   int next = 1;
   Ledger ledger = {};
+  std::vector<int64_t> known = {};  // of the rows: in the test as it was counted, else in earlier tries
+  bool apart = true;                // it is known of every earlier try which rows it told something about
 };
+
+// More of them cost more than a later try does.
+constexpr size_t kKnownAtMost = 5;  // one in so many
 
 Counted count_earlier(const fs::path& folder, std::string_view test, const std::vector<int64_t>& rows,
                       const TriedIn& in, bool begins = false) {
   Counted out;
   int elsewhere = in.elsewhere;
   std::vector<std::string> used;
+  std::vector<int64_t> counted_then;
+  std::set<std::string> looked_at, certified{in.weights};  // by their weights
   for (const fs::directory_entry& entry : fs::directory_iterator(folder / "tries")) {
     if (entry.path().extension() != kSuffix) continue;
     keep_private(entry.path());
     const std::optional<Try> earlier = read_try(entry.path());
     if (earlier && (begins ? earlier->test.starts_with(test) : earlier->test == test))
-      out.known = std::min(earlier->number, out.known.value_or(earlier->number));
+      out.number = std::min(earlier->number, out.number.value_or(earlier->number));
+    if (earlier && earlier->test == test) counted_then = earlier->known;
+    const bool shares = earlier && earlier->test != test && share_delta(earlier->in, in);
+    for (size_t i = 0; shares && i < rows.size(); ++i)
+      if (has(earlier->rows, rows[i]) || has(earlier->beside, rows[i])) out.known.push_back(rows[i]);
     if (earlier && !share_a_row(rows, earlier->rows)) continue;
     if (earlier && earlier->test == test) continue;
+    if (!earlier || (shares && (earlier->beside.empty() || earlier->in.elsewhere > 0))) out.apart = false;
     used.push_back(earlier ? fmt::format("{} {}", earlier->test, earlier->number) : entry.path().filename().string());
-    if (!earlier || share_delta(earlier->in, in)) ++out.next;
+    const bool look = earlier && earlier->test.starts_with(kLook);
+    if (earlier && share_delta(earlier->in, in)) (look ? looked_at : certified).insert(earlier->in.weights);
+    if (!earlier || (!look && share_delta(earlier->in, in))) ++out.next;
     if (earlier && share_delta(earlier->in, in)) elsewhere = std::max(elsewhere, earlier->in.elsewhere);
-    if (earlier && !share_delta(earlier->in, in)) ++out.ledger.other_models;
+    if (earlier && !look && !share_delta(earlier->in, in)) ++out.ledger.other_models;
   }
+  for (const std::string& weights : looked_at) out.next += certified.contains(weights) ? 0 : 1;
   out.next = std::max(out.next + elsewhere, in.least);
+  out.known = out.number ? counted_then : sorted(std::move(out.known));
   std::sort(used.begin(), used.end());
   if (!used.empty()) out.ledger.digest = sha256_hex(fmt::format("{}", fmt::join(used, "\n")));
   return out;
@@ -225,8 +257,8 @@ int next_try(std::string_view test, std::span<const uint64_t> row_hashes, const 
   if (folder.empty() || !path_exists(folder / "tries")) return 1;
   try {
     const FolderLock lock(folder / "lock");
-    const Counted counted = count_earlier(folder, test, salted(row_hashes, salt_in(folder)), in, true);
-    return counted.known.value_or(counted.next);
+    const Counted counted = count_earlier(folder, test, sorted(salted(row_hashes, salt_in(folder))), in, true);
+    return counted.number.value_or(counted.next);
   } catch (const Error& error) {
     if (error.code() != Code::resources) throw;
     return 1;  // which is said when the try is counted
@@ -249,18 +281,40 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
   keep_private(folder / "tries", fs::perms::owner_all);
   const FolderLock lock(folder / "lock");
   keep_private(folder / "lock");
-  const std::vector<int64_t> rows = salted(row_hashes, salt_in(folder));
-  const Counted counted = count_earlier(folder, test, rows, in);
-  if (ledger != nullptr) *ledger = counted.ledger;
-  const int number = counted.known.value_or(counted.next);
-  require(number);
-  if (counted.known) return number;
+  const RowSalt salt = salt_in(folder);
+  const std::vector<int64_t> hashes = salted(row_hashes, salt), rows = sorted(hashes);
+  Counted counted = count_earlier(folder, test, rows, in);
+  const auto require_as = [&](int number) {
+    if (ledger != nullptr) *ledger = counted.ledger;
+    for (size_t i = 0; ledger != nullptr && !counted.known.empty() && i < hashes.size(); ++i)
+      ledger->known.push_back(has(counted.known, hashes[i]));
+    require(number);
+    return number;
+  };
+  if (counted.number) return require_as(*counted.number);
+  const bool few =
+      !in.beside.empty() && counted.apart && counted.next > 1 && kKnownAtMost * counted.known.size() <= rows.size();
+  std::optional<int> as_first;
+  if (few) {
+    try {
+      as_first = require_as(std::max(1 + in.elsewhere, in.least));
+    } catch (const Error& error) {  // the others are too few
+      if (error.code() != Code::failure) throw;
+    }
+  }
+  if (!as_first) counted.known.clear();
+  const int number = as_first ? *as_first : require_as(counted.next);
+  const std::vector<int64_t> beside = sorted(salted(in.beside, salt));
   const fs::path path = folder / "tries" / (sha256_hex(std::as_bytes(std::span(test))) + std::string(kSuffix));
-  write_safetensors(path, {{"rows", view_of(DType::i64, rows)}},
+  write_safetensors(path,
+                    {{"rows", view_of(DType::i64, rows)},
+                     {"beside", view_of(DType::i64, beside)},
+                     {"known", view_of(DType::i64, counted.known)}},
                     {{"format", "exeunt.try/1"},
                      {"test", std::string(test)},
                      {"number", fmt::format("{}", number)},
                      {"family", in.family},
+                     {"weights", in.weights},
                      {"elsewhere", fmt::format("{}", in.elsewhere)}});
   keep_private(path);
   return number;
@@ -268,8 +322,12 @@ int count_try(const fs::path& folder, std::string_view test, std::span<const uin
 
 void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer) {
   plan.tries_known = false;
+  Ledger ledger;
   const auto require = [&](int number) {
     plan.tries = number;
+    plan.known.assign(ledger.known.empty() ? 0 : data.certify.rows, false);
+    for (size_t i = 0; i < ledger.known.size(); ++i)  // rows may have several hashes, all of one kind before the next
+      if (ledger.known[i]) plan.known[i % data.certify.rows] = true;
     if (!plan.or_full_depth) require_enough_rows(data, plan);
   };
   require(std::max(1 + plan.tries_elsewhere, plan.least_try));
@@ -279,11 +337,23 @@ void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observe
     return;
   }
   try {
-    Ledger ledger;
-    const TriedIn in{.family = plan.family, .elsewhere = plan.tries_elsewhere, .least = plan.least_try};
+    TriedIn in{.family = plan.family,
+               .weights = data.certify.info.weights,
+               .elsewhere = plan.tries_elsewhere,
+               .least = plan.least_try};
+    // With a test that is known by what makes it, more was learned than these parts show.
+    if (plan.test.empty() && counts_losses(data, plan)) {
+      for (const ExitTrace* part : {&data.fit, &data.report}) {
+        const std::vector<uint64_t> ids = ids_of(*part);
+        in.beside.insert(in.beside.end(), ids.begin(), ids.end());
+      }
+    }
     plan.tries = count_try(folder, digest_of(data, plan), ids_of(data.certify), in, &ledger, require);
     plan.tries_known = true;
     plan.ledger = ledger.digest;
+    if (!plan.known.empty())
+      observer.notice(fmt::format("{} of {} texts that certify were used before: of these, only losses count",
+                                  std::count(plan.known.begin(), plan.known.end(), true), plan.known.size()));
     if (ledger.other_models > 0)
       observer.notice(
           fmt::format("{} certificate{} of other models used some of these texts: each has a promise of its own, which "
@@ -293,6 +363,18 @@ void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observe
   } catch (const Error& error) {
     if (error.code() != Code::resources) throw;
     observer.warn(fmt::format("tries on these texts cannot be counted: {}", error.what()));
+  }
+}
+
+void count_look(const Measured& measured) {
+  const ExitTrace& rows = measured.trace;
+  const fs::path folder = state_folder();
+  if (!measured.model || rows.info.split != kHeldOutSplit || folder.empty()) return;
+  try {
+    (void)count_try(folder, fmt::format("{}{}", kLook, rows.info.weights), ids_of(rows),
+                    {.family = model_family(*measured.model), .weights = rows.info.weights});
+  } catch (const Error& error) {  // said when a try is counted
+    if (error.code() != Code::resources) throw;
   }
 }
 

@@ -25,14 +25,19 @@ struct TriedIn {
   // Models of other families have promises of their own: who certifies one does not choose it among the others by the
   // same rows. Empty = not known, which may be any.
   std::string family = {};
-  int elsewhere = 0;  // more uses of these rows, which the user states
-  int least = 1;      // what it is at least, by a certificate that was made with these rows elsewhere
+  std::string weights = {};  // of the model
+  int elsewhere = 0;         // more uses of these rows, which the user states
+  int least = 1;             // what it is at least, by a certificate that was made with these rows elsewhere
+  // Of rows with these hashes, the user learns something as well: they choose or report. Where they are named, a few
+  // rows that earlier tries knew do not make this a later try (Ledger::known).
+  std::vector<uint64_t> beside = {};
 };
 
 // What the folder says beside the number of a try.
 struct Ledger {
-  int other_models = 0;     // tries of other families on these rows
-  std::string digest = {};  // SHA-256 over the earlier tries that used some of them; empty: there were none
+  int other_models = 0;          // tries of other families on these rows
+  std::string digest = {};       // SHA-256 over the earlier tries that used some of them; empty: there were none
+  std::vector<bool> known = {};  // [hashes] those of CalibrationPlan::known; empty: none
 };
 
 // Rows that no text is known of: equal logits at every exit are an equal text.
@@ -56,5 +61,10 @@ void hash_rows_by_logits(ExitTrace& trace);
 // warning says why; then it has the share of the first, and plan.tries_known is false. Rows that are too few for this
 // try are refused (Error, failure) and not counted.
 void count_try(const CalibrationData& data, CalibrationPlan& plan, const Observer& observer);
+
+// Writes down that somebody saw how a model does on rows that training held out, where the measured rows are such.
+// Whoever then certifies the best of several models has chosen it by these rows: each of the others is a use of them,
+// unless it was certified there, which counts already.
+void count_look(const Measured& measured);
 
 }  // namespace exeunt

@@ -130,9 +130,8 @@ Recommended recommend_policy(const RecommendOptions& options, const Observer& ob
                          .primary = primary_metric(contender.measured.trace),
                          .range = label_range(contender.measured)});
   }
-  done.what = recommend(done.runs, options.goal, options.seed, [&](const CalibrationData& data, CalibrationPlan& plan) {
-    count_try(data, plan, observer);
-  });
+  done.what = recommend(done.runs, options.goal, options.seed,
+                        [&](const CalibrationData& data, CalibrationPlan& plan) { count_try(data, plan, observer); });
   return done;
 }
 

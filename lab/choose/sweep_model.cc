@@ -5,6 +5,7 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/files.h"
+#include "exeunt/certify/tries.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/eval/policy_times.h"
 #include "exeunt/model/locate.h"
@@ -24,6 +25,7 @@ bool has_tokenizer(const fs::path& folder) {
 Swept sweep_one(const MeasureOptions& options, const SettingsFor& settings, const Observer& observer, bool stored) {
   Swept out{.tokenizer = options.tokenizer};
   out.measured = std::make_unique<const Measured>(measure(options, observer));
+  count_look(*out.measured);
   const ExitTrace& trace = out.measured->trace;
   out.policies = settings(*out.measured);
   const std::optional<PolicyEntry> entry =

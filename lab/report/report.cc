@@ -16,6 +16,7 @@
 #include "exeunt/base/sha256.h"
 #include "exeunt/base/version.h"
 #include "exeunt/certify/split.h"
+#include "exeunt/certify/tries.h"
 #include "exeunt/data/hold_out.h"
 #include "exeunt/data/rows.h"
 #include "exeunt/engine/cpu/cpu_features.h"
@@ -487,6 +488,7 @@ Report report_runs(const ReportPlan& plan, const Observer& observer) {
     MeasureOptions one = plan.measure;
     one.model = name;
     measured.push_back(measure(one, observer));
+    count_look(measured.back());
     if (const std::string text = learned_text(measured.back().trace); !text.empty())
       observer.notice(fmt::format("{}: {}", name, text));
   }

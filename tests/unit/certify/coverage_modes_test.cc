@@ -2,6 +2,7 @@
 // Is the promise kept in the modes that correct for something? Each has a population made so that its correction binds:
 // with it, promises are broken no more often than promised; without it, they are, and these tests would see it.
 #include "exeunt/certify/tries.h"
+#include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
 #include "tests/unit/certify/made_population.h"
 #include "tests/unit/certify/made_questions.h"
@@ -132,6 +133,68 @@ TEST(CoverageOfModes, TheFastestOfThreePrecisions) {
   EXPECT_LE(shared.violations, allowed_of(kMadeDelta, kDraws));
   EXPECT_LT(shared.full_depth, 0.2);
   EXPECT_GT(cover_with("the fastest of three first tries", {1, 1, 1}).violations, allowed_of(kMadeDelta, kDraws));
+}
+
+// Whoever looks at ten models on the rows that training held out and certifies the one that changes fewest answers.
+TEST(CoverageOfModes, TheBestOfTheModelsLookedAt) {
+  constexpr uint64_t kModels = 10;
+  const std::vector<uint64_t> held_out{1, 2, 3};
+  const PolicySpec second = parse_policy("entropy:0.2");
+  const Scratch scratch;
+  for (uint64_t model = 0; model < kModels; ++model)
+    (void)count_try(scratch.path(), fmt::format("look {}", model), held_out, {.weights = fmt::format("{}", model)});
+  const int number = count_try(scratch.path(), "of the best", held_out, {.weights = "0"});
+  const auto cover_with = [&](std::string_view name, int tries) {
+    return cover_made(
+        name, kDraws,
+        [&, tries](uint64_t draw) {
+          ExitTrace best;
+          double least = 2;
+          for (uint64_t model = 0; model < kModels; ++model) {
+            ExitTrace rows = kPlain.draw(250, kModels * draw + model);
+            const double loss = LossMeter(rows, RiskLoss::disagreement, {}).measure(second).mean_loss();
+            if (loss >= least) continue;
+            least = loss;
+            best = std::move(rows);
+          }
+          CalibrationPlan plan = entropy_plan();
+          plan.tries = tries;
+          return policies_of(calibrate(split_for_calibration(best, draw, kNoReport), plan));
+        },
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeMaxDrop; });
+  };
+  EXPECT_LE(cover_with("the best of ten models looked at, as the ledger counts them", number).violations,
+            allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(cover_with("the best of ten models looked at, as a first try", 1).violations,
+            allowed_of(kMadeDelta, kDraws));
+}
+
+// A fifth of the texts is of an earlier log, chosen because they lose nothing.
+TEST(CoverageOfModes, KnownRowsOnlyHarm) {
+  MadePopulation made = kPlain;
+  for (size_t level = 0; level < 3; ++level) {
+    made.kinds.push_back({.share = kPlain.kinds[level].share / 4, .length = 40});
+    made.level.push_back(static_cast<int>(level));
+  }
+  for (Kind& kind : made.kinds) kind.share *= 0.8;
+  const auto cover_with = [&](std::string_view name, bool apart) {
+    return cover_made(
+        name, kDraws,
+        [&, apart](uint64_t draw) {
+          const CalibrationData data = split_for_calibration(made.draw(400, draw), draw, kNoReport);
+          CalibrationPlan plan = entropy_plan();
+          plan.tries = 1;
+          for (const int32_t length : data.certify.lengths)
+            if (apart) plan.known.push_back(length == 40);
+          return policies_of(calibrate(data, plan));
+        },
+        [](const std::vector<PolicySpec>& got) { return kPlain.risk(got[0]) > kMadeMaxDrop; });
+  };
+  const MadeCoverage apart = cover_with("rows known before, where they lose", true);
+  EXPECT_LE(apart.violations, allowed_of(kMadeDelta, kDraws));
+  EXPECT_GT(apart.violations, 0.01) << "the others bind";
+  EXPECT_LT(apart.full_depth, 0.2);
+  EXPECT_GT(cover_with("rows known before like any other", false).violations, 2 * kMadeDelta);
 }
 
 // In expectation there is no delta: later tries get less of the budget, so that the cheapest of them keeps it.

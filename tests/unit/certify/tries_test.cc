@@ -99,6 +99,51 @@ TEST(Tries, PrecisionsShareDelta) {
   EXPECT_THAT(tries, testing::ElementsAre(1, 2, 3, 4));
 }
 
+// Whoever certifies the best of several has chosen it by the rows.
+TEST(Tries, EachOtherModelLookedAtIsAUse) {
+  const Scratch scratch;
+  const std::vector<uint64_t> held_out = rows(0, 100), certify = rows(20, 80);
+  const auto look = [&](const char* weights) {
+    return count_try(scratch.path(), fmt::format("look {}", weights), held_out, {.family = "one", .weights = weights});
+  };
+  const auto certified = [&](const char* test, const char* weights, const char* family = "one") {
+    return count_try(scratch.path(), test, certify, {.family = family, .weights = weights});
+  };
+  for (const char* weights : {"a", "b", "c", "a"}) (void)look(weights);
+  EXPECT_EQ(certified("of a", "a"), 3) << "b and c might have been taken";
+  EXPECT_EQ(certified("of b", "b"), 3) << "c and the try of a, which is no second use because a was looked at, too";
+  (void)look("b");
+  EXPECT_EQ(certified("of b, once more", "b"), 4);
+  EXPECT_EQ(certified("of another family", "x", "two"), 1);
+}
+
+// The user may have chosen the texts of an earlier log that are in a new one, or they are there by chance.
+TEST(Tries, FewKnownRowsCountWhereTheyLoseAlone) {
+  const Scratch scratch;
+  const StateHome home(scratch.path());
+  const auto log = [](uint64_t from, uint64_t shared) {  // with the last rows of the log from 0 on
+    ExitTrace trace = random_trace({.rows = 1000, .exits = 3, .classes = 2, .seed = static_cast<unsigned>(from)});
+    for (uint64_t row = 0; row < trace.rows; ++row) trace.row_hash.push_back(row < shared ? 999 - row : from + row);
+    return trace;
+  };
+  CalibrationPlan plan{.max_drops = {0.05}};
+  const auto tried = [&](const ExitTrace& rows) {
+    const CalibrationData data = split_for_calibration(rows, 1, kNoReport);
+    count_try(data, plan, {});
+    for (size_t row = 0; row < plan.known.size(); ++row) EXPECT_EQ(plan.known[row], data.certify.row_hash[row] < 1000);
+    return std::pair(plan.tries, std::count(plan.known.begin(), plan.known.end(), true));
+  };
+  EXPECT_EQ(tried(log(0, 0)), std::pair(1, 0L));
+  const auto [tries, known] = tried(log(10000, 20));  // whatever they were for in the first log
+  EXPECT_EQ(tries, 1);
+  EXPECT_GT(known, 10);
+  EXPECT_EQ(tried(log(20000, 500)), std::pair(3, 0L)) << "so many would cost more than the share of a later try";
+  EXPECT_EQ(tried(log(10000, 20)), std::pair(1, known)) << "the same test";
+  plan.loss = RiskLoss::disagreement;
+  plan.method = RiskMethod::wsr;
+  EXPECT_EQ(tried(log(30000, 20)), std::pair(4, 0L)) << "no row is left out of a betting bound";
+}
+
 // Of another machine nothing is known but what the user says, or a certificate on the same rows.
 TEST(Tries, AddsThoseOnOtherMachines) {
   const Scratch scratch;
