@@ -48,7 +48,7 @@ typedef struct exeunt_result {
   int label;      /* index, for exeunt_label(); of a multi-label model the most probable; -1 for regression */
   float score;    /* probability of that label; 1 for regression */
   float value;    /* the predicted value for regression; else the first logit */
-  int exit_layer; /* the layer after which the text exited, from 1 */
+  int exit_layer; /* the layer after which the text exited; 0: before the first */
   int layers_run;
   int tokens;
   int truncated; /* 1: the text was truncated to max_length */
@@ -102,7 +102,7 @@ EXEUNT_API exeunt_status exeunt_classify_many(exeunt_model* model, const char* c
 EXEUNT_API int exeunt_output_count(const exeunt_model* model); /* logits of an exit; 1 for regression */
 EXEUNT_API int exeunt_exit_count(const exeunt_model* model);
 EXEUNT_API int exeunt_exit_layer(const exeunt_model* model,
-                                 int exit); /* after which layer, from 1; 0 if there is none */
+                                 int exit); /* after which layer; 0: before the first, or there is no such exit */
 
 typedef struct exeunt_texts {
   size_t struct_size;
@@ -122,7 +122,7 @@ typedef struct exeunt_answers {
   int* labels;     /* [count] index, for exeunt_label(); -1 for regression and blank texts */
   float* scores;   /* [count, outputs] probabilities; the predicted values for regression */
   float* logits;   /* [count, outputs] raw */
-  int* layers;     /* [count] the layer after which each text exited, from 1 */
+  int* layers;     /* [count] the layer after which each text exited; 0: before the first */
   int* tokens;     /* [count] */
   char* truncated; /* [count] 1: truncated to max_length */
   char* given;     /* [count, outputs] 1: the text has this label; several at once in multi-label models */
@@ -203,7 +203,7 @@ typedef struct exeunt_logits {
   const float* logits; /* [rows, exits, outputs] raw */
   /* [rows] label indices, or values for regression; multi_label: [rows, outputs] 1 or 0; NaN: not known; null: none */
   const float* gold;
-  const int* layers;        /* [exits] after which layer each exit sits, from 1; null: 1, 2, 3 … */
+  const int* layers;        /* [exits] after which layer each exit sits; null: 1, 2, 3 … */
   int multi_label;          /* 1: each label is given or not, by the sigmoid of its output */
   const double* thresholds; /* multi_label: [outputs] the probabilities above which labels are given; null: 0.5 */
   const uint64_t* cluster;  /* [rows] equal for rows that are drawn together, such as a question's; null: none are */

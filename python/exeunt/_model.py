@@ -20,7 +20,7 @@ class Answers:
     """What a model said of a batch. Arrays are numpy's where numpy is installed, else (nested) lists.
 
     A blank text (white space alone, or a missing value of a Series) is left blank, as the command leaves it: its label is
-    None, its layer 0, its scores are nan.
+    None, its layer and tokens are 0, its scores nan.
     """
 
     def __init__(self, names: Sequence[str], multi_label: bool, rooms: dict[str, Room], count: int, index: Any = None) -> None:
@@ -52,7 +52,7 @@ class Answers:
 
     @property
     def layers(self) -> IntArray:
-        """[texts] the layer after which each text exited, from 1."""
+        """[texts] the layer after which each text exited; 0: before the first."""
         return self._layers
 
     @property
@@ -70,8 +70,8 @@ class Answers:
         """The name of each text's label; a list of names for each text of a multi-label model; None for regression."""
         names = self._names
         if self._multi_label:
-            return [[name for name, given in zip(names, row) if given] if layer else None
-                    for row, layer in zip(_listed(self.given), _listed(self.layers))]
+            return [[name for name, given in zip(names, row) if given] if tokens else None
+                    for row, tokens in zip(_listed(self.given), _listed(self.tokens))]
         return [names[label] if label >= 0 else None for label in _listed(self.label_ids)] if names else None
 
     def _best(self) -> list[float]:
@@ -82,11 +82,11 @@ class Answers:
         return self._count
 
     def __repr__(self) -> str:
-        said, best, layers = self.labels, self._best(), _listed(self.layers)
+        said, best, layers, tokens = self.labels, self._best(), _listed(self.layers), _listed(self.tokens)
         shown = []
         for i in range(min(3, self._count)):
             answer = f"{best[i]:.4g}" if said is None else f"{said[i]} {best[i]:.2f}"
-            shown.append(f"{answer} (layer {layers[i]})" if layers[i] else "blank")
+            shown.append(f"{answer} (layer {layers[i]})" if tokens[i] else "blank")
         return f"<exeunt.Answers of {self._count} texts: {', '.join(shown)}{', …' if self._count > 3 else ''}>"
 
     def to_pandas(self) -> Any:
@@ -102,9 +102,9 @@ class Answers:
         1, a list of the best ones for each text (None: of all). The label of a blank text is None."""
         names = self._names or ["LABEL_0"]
         out: list[Any] = []
-        for scores, layer in zip(_listed(self.scores), _listed(self.layers)):
+        for scores, tokens in zip(_listed(self.scores), _listed(self.tokens)):
             order = sorted(range(len(scores)), key=[-score for score in scores].__getitem__)
-            ranked = [{"label": names[label] if layer else None, "score": scores[label]} for label in order]
+            ranked = [{"label": names[label] if tokens else None, "score": scores[label]} for label in order]
             out.append(ranked[0] if top_k == 1 else ranked[:top_k])
         return out
 

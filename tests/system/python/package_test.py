@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed package `exeunt`: run by wheel_test.py in an environment that has it, with numpy and without."""
+import array
 import contextlib
+import ctypes
 import doctest
 import importlib
 import importlib.util
@@ -110,6 +112,19 @@ class LoadedModel(unittest.TestCase):
         self.assertIn('blank, ', repr(answers))
         with self.assertRaisesRegex(exeunt.Error, 'text 0: got an empty text'):
             self.model.trace([''])
+
+    def test_tells_an_answer_before_the_first_layer_from_a_blank_text(self):
+        rooms = {}
+        for name, code, rows in (('labels', 'i', [[1], [-1]]), ('scores', 'f', [[.25, .75], [math.nan] * 2]), ('given', 'b', [[0, 1], [0, 0]]),
+                                 ('layers', 'i', [[0], [0]]), ('tokens', 'i', [[5], [0]]), ('truncated', 'b', [[0], [0]])):
+            rooms[name] = exeunt._arrays.Room(code, 2, *([2] if len(rows[0]) > 1 else []))
+            values = array.array(code, sum(rows, [])).tobytes()
+            ctypes.memmove(rooms[name].row(0), values, len(values))
+        for multi_label, labels in ((False, ['spam', None]), (True, [['spam'], None])):
+            answers = exeunt.Answers(['ham', 'spam'], multi_label, rooms, 2)
+            self.assertEqual(answers.labels, labels)
+            self.assertEqual([answer['label'] for answer in answers.pipeline()], ['spam', None])
+            self.assertRegex(repr(answers), r'spam.* 0\.75 \(layer 0\), blank>')
 
     def test_takes_any_iterable_and_zeros_and_nothing(self):
         self.assertEqual(listed(self.model(iter(TEXTS)).scores), listed(self.model(TEXTS).scores))
