@@ -30,7 +30,7 @@ from collections import Counter
 from pathlib import Path
 
 from panels import panels
-from result_tables import SECTIONS, cut_short_remarks, cut_short_tables, fill_marks, first_difference, markdown, policy_tables
+from result_tables import AS_IT_IS, SECTIONS, cut_short_remarks, cut_short_tables, fill_marks, first_difference, markdown, policy_tables
 from stored import WHOLE_TASKS, Results, deviation, mean, scores
 from suites import read_arrays, read_suite
 
@@ -83,7 +83,7 @@ def method_lines(results, task):
     plain = scores(task, [run['results']['exits'][-1] for run in results.of(task, 'plain')])
     lines['no exits, full depth'] = [(layers, mean(plain), deviation(plain) or 0) for layers in (1, 12)]
     attached = [(run['seed'], 100 * run['apart']['dev'][which]['accuracy'], run['apart']['dev'][which]['average_layers'])
-                for which in ('early', 'full') for run in results.attach('command', task=task, recipe='plain') if 'apart' in run]
+                for which in ('early', 'full') for run in results.attach('command', task=task, recipe='plain', variant=AS_IT_IS) if 'apart' in run]
     if attached:
         half = len(attached) // 2
         lines['exeunt attach at 2 % and at full depth'] = [spread_point(attached[:half]), spread_point(attached[half:])]

@@ -4,7 +4,7 @@
 
     lab/studies/attach/attach_study.py --bin build/release/bin --model gte-small --minilm minilm --data FOLDER [--minutes 9]
 
-FOLDER holds the tasks' folders with their .tsv files (GLUE's, BANKING77, CLINC150, SMS-Spam). gte-small is fine-tuned by recipe
+FOLDER holds the tasks' folders with their .tsv files (GLUE's, ELUE's IMDb and SST-2 as SST-2-sentences, BANKING77, CLINC150, SMS-Spam). gte-small is fine-tuned by recipe
 `plain` on each task (MiniLM on examples/feedback), and by recipe `exeunt` for comparison. Then, side by side:
   * heads learn on a GPU (heads.py), many variants at once, and `exeunt calibrate` certifies their logits: part "heads";
   * `exeunt attach` itself runs, with each list of flags in --flags, on --cores cores: part "command";
@@ -123,7 +123,7 @@ class Study:
         spec, small = TASKS[task], task == 'feedback'
         line = [self.flags.bin / 'exeunt-train', 'train', '--recipe', recipe, '--model', start, '--data',
                 self.flags.work / 'tasks' / task / 'train.csv', '--out', out, '--seed', seed, '--save-every', 0, '--log-every', 0,
-                '--threads', 1, '--overwrite', '-q', '--device', self.flags.device, '--max-length', 48 if small else 128]
+                '--threads', 1, '--overwrite', '-q', '--device', self.flags.device, '--max-length', 48 if small else spec.get('max_length', 128)]
         line += ['--pair-column', 'pair'] if spec.get('pairs') else []
         line += ['--regression'] if spec.get('regression') else []
         return line + (['--precision', 'bf16'] if self.flags.device == 'cuda' and not small else [])
@@ -416,7 +416,7 @@ def main():
     parser.add_argument('--cores', type=int, default=8)
     parser.add_argument('--tasks', nargs='*', default=list(TASKS))
     parser.add_argument('--seeds', nargs='*', type=int, default=list(SEEDS))
-    parser.add_argument('--flags', nargs='*', default=['as it is:'], help='NAME:FLAGS of exeunt attach')
+    parser.add_argument('--flags', nargs='*', default=['as it is:--no-exit0', 'exit 0:'], help='NAME:FLAGS of exeunt attach')
     parser.add_argument('--recipes', nargs='*', default=['plain', 'exeunt'])
     parser.add_argument('--parts', nargs='*', default=['train', 'heads', 'command'])
     parser.add_argument('--last-stages', nargs='*', default=list(LAST_STAGES))

@@ -11,6 +11,7 @@ TASKS = {
     'SST-2': {'epochs': 2}, 'MRPC': {'epochs': 6, 'pairs': True}, 'RTE': {'epochs': 8, 'pairs': True},
     'CoLA': {'epochs': 5, 'learned': 5500}, 'STS-B': {'epochs': 5, 'pairs': True, 'regression': True, 'learned': 4000},
     'BANKING77': {'epochs': 8, 'learned': 6000}, 'CLINC150': {'epochs': 6}, 'SMS-Spam': {'epochs': 4, 'learned': 2500},
+    'SST-2-sentences': {'epochs': 4, 'learned': 4000}, 'IMDb': {'epochs': 2, 'learned': 8000, 'max_length': 256},  # ELUE's
     'feedback': {'epochs': 4},
 }
 GRAM = 4  # words in a row that tell a held-out row from a learned one
@@ -34,9 +35,10 @@ def rows_of(folder, task):
             with open(ROOT / f'examples/feedback/{split}.csv', encoding='utf-8', newline='') as file:
                 out[split] = [(row['text'], '', row['label']) for row in csv.DictReader(file)]
         return out
-    names = {'SST-2': ('sentence', 'none', 'label'), 'MRPC': ('#1 String', '#2 String', 'Quality'),
+    sentence = ('sentence', 'none', 'label')
+    names = {'SST-2': sentence, 'SST-2-sentences': sentence, 'IMDb': sentence, 'MRPC': ('#1 String', '#2 String', 'Quality'),
              'RTE': ('sentence1', 'sentence2', 'label'), 'STS-B': ('sentence1', 'sentence2', 'score'),
-             'CoLA': ('sentence', 'none', 'label')}.get(task, ('text', 'none', 'label'))
+             'CoLA': sentence}.get(task, ('text', 'none', 'label'))
     out = {}
     for path in sorted((Path(folder) / task).glob('*.tsv')):
         plain = task == 'CoLA' and path.stem != 'test'
