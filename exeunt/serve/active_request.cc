@@ -49,6 +49,10 @@ std::optional<OrderedJson> measured(const Measure& measure, const Evidence& evid
   return OrderedJson(short_double(evidence.*measure.field));
 }
 
+bool is_full(const BoundPolicy* policy) {
+  return policy == nullptr || policy->spec.rule == rule_of<FullRule>;
+}
+
 // The evidence at each exit, and why the text left.
 OrderedJson exit_json(const RenderInput& input, size_t nth) {
   const Answer& answer = input.answers[nth];
@@ -57,10 +61,13 @@ OrderedJson exit_json(const RenderInput& input, size_t nth) {
   out["layers_run"] = answer.layers_run;
   out["layers"] = input.model.layers;
   out["left_by"] = name_of(answer.stop_reason);
-  if (was_forced(answer.stop_reason)) out["covered"] = false;  // by the promise
+  const size_t cut = input.cut.empty() ? 0 : input.cut[nth];
+  const bool early = !is_full(input.policy);
+  if (was_forced(answer.stop_reason) || (early && beyond_promise(input.job, cut)))
+    out["covered"] = false;  // by the promise
   out["policy"] = input.policy == nullptr ? "full" : str(input.policy->spec);
   out["tokens"] = answer.tokens;
-  out["truncated_tokens"] = input.cut.empty() ? 0 : input.cut[nth];
+  out["truncated_tokens"] = cut;
   const RuleInfo& rule = info_of(input.policy == nullptr ? rule_of<FullRule> : input.policy->spec.rule);
   out["rule"] = rule.name;
   OrderedJson exits = OrderedJson::array();
@@ -305,8 +312,8 @@ void add_compute_fields(const ActiveRequest& request, const ModelFacts& model, H
   if (cut > 0) {
     out.emplace_back("x-promise",
                      no_promise(fmt::format("{} of {} answers were cut short", cut, request.outcomes.size())));
-  } else if (request.job.zero_shot && request.policy && request.policy->spec.rule != rule_of<FullRule>) {
-    out.emplace_back("x-promise", no_promise("it is about the pairs' own labels, not about candidate labels"));
+  } else if (const char* why = beyond_promise(request.job, truncated); why && !is_full(request.policy.get())) {
+    out.emplace_back("x-promise", no_promise(why));
   }
 }
 
@@ -343,6 +350,12 @@ Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const 
                   "shorten it, or ask for \"truncation_direction\": \"Right\"");
   }
   return out;
+}
+
+const char* beyond_promise(const Job& job, size_t cut) noexcept {
+  if (job.zero_shot) return "it is about the pairs' own labels, not about candidate labels";
+  if (job.truncate_left && cut > 0) return "it is about texts cut at their end, not at their start";
+  return nullptr;
 }
 
 size_t count_cut_tokens(const Job& job, size_t nth, const Encoding& kept, const Tokenizer& tokenizer) {

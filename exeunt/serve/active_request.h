@@ -58,6 +58,9 @@ struct ActiveRequest {
 
 // The tokens of one text; a Refusal for one that is too long and may not be truncated. Runs on a thread of the engine.
 [[nodiscard]] Encoding encode_text(const Job& job, size_t nth, const ModelFacts& model, const Tokenizer& tokenizer);
+// Why no promise is about the answer to a text, whichever exit gave it; `cut`: its tokens beyond the limit. Null: one
+// is.
+[[nodiscard]] const char* beyond_promise(const Job& job, size_t cut) noexcept;
 // How many tokens of a text that was truncated are not in `kept`, up to kMaxCountedTokens: counting them takes the time
 // of tokenizing them.
 inline constexpr int kMaxCountedTokens = 1 << 16;

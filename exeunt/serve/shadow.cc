@@ -116,6 +116,7 @@ void Shadow::sample(const ActiveRequest& request) {
   for (size_t i = 0; i < request.outcomes.size(); ++i) {
     const StopReason reason = request.outcomes[i].answer.stop_reason;
     if (reason != StopReason::policy && reason != StopReason::last_exit) continue;
+    if (beyond_promise(request.job, request.outcomes[i].cut)) continue;
     if (std::uniform_real_distribution<>()(random_) < options_.share) enqueue(request, i, point);
   }
 }

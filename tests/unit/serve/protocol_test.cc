@@ -297,11 +297,13 @@ TEST(TextClassification, AnswersWithListForEachText) {
   job.top = 1;
   job.scoring = Scoring::sigmoid;
   EXPECT_EQ(rendered(job, {answer({-1, 0}, {})}), R"([[{"score":0.5,"label":"yes"}]])");
+    request.job.exit.details = true;
   job.scoring = Scoring::softmax;
   EXPECT_EQ(rendered(job, {answer({5, 5}, {})}), R"([[{"score":0.5,"label":"no"}]])");
 }
 
 TEST(ExitOptions, RejectsUnknownFields) {
+    EXPECT_EQ(response.body.find(R"("covered":false)") != std::string::npos, std::string(policy) != "full") << policy;
   const Job job =
       parsed(parse_predict,
              R"({"inputs":"a","exit":{"policy":"entropy:0.2","max_layers":8,"deadline_ms":20,"details":true}})");

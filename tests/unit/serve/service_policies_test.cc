@@ -68,6 +68,22 @@ TEST(Service, MarksForcedExitsAsNotCovered) {
   EXPECT_THAT(cut.body, HasSubstr(R"("left_by":"max_layers","covered":false)"));
 }
 
+// Texts that certify are cut at their end.
+TEST(Service, MarksTextsCutAtTheirStartAsNotCovered) {
+  TestService server({}, certified());
+  const auto promise = [&](const std::string& text, const std::string& fields, bool covered) {
+    const HttpResponse got = server.post("/predict", R"({"inputs":")" + text + R"(","exit":{"details":true)" + fields);
+    EXPECT_EQ(got.body.find(R"("covered":false)") == std::string::npos, covered) << fields;
+    return field_of(got, "x-promise");
+  };
+  const std::string left = R"(},"truncation_direction":"Left"})";
+  const std::string longer(100, 'e');
+  EXPECT_EQ(promise(longer, left, false), "none (it is about texts cut at their end, not at their start)");
+  EXPECT_EQ(promise("e", left, true), "");
+  EXPECT_EQ(promise(longer, "}}", true), "");
+  EXPECT_EQ(promise(longer, R"(,"policy":"full")" + left, true), "") << "full depth is what promises compare with";
+}
+
 TEST(Service, StepsAlongCertifiedPointsUnderLoad) {
   TestService server({.jobs = {.admission = {.requests = 4}}}, certified(0.02));
   server.engine().hold(true);

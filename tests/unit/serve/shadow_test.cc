@@ -67,6 +67,9 @@ class TestShadow : public FakeContext {
       Answer& answer = request.outcomes.emplace_back().answer;
       answer.stop_reason = reason;
       answer.logits = text.text.size() % 2 == 1 ? std::vector<float>{0, 1} : std::vector<float>{1, 0};
+      const size_t i = request.outcomes.size() - 1;
+      const Encoding kept = encode_text(job, i, context_.model, ByteTokenizer());
+      if (kept.truncated) request.outcomes[i].cut = count_cut_tokens(job, i, kept, ByteTokenizer());
       if (context_.model.problem == Problem::regression) answer.logits = {0.25F};
       if (!logits.empty()) answer.logits = logits;
       answer.evidence = compute_evidence(context_.model.exit_logits(answer.logits));
@@ -125,6 +128,17 @@ TEST(Shadow, SkipsTextsNotDecidedByPolicy) {
 
 TEST(Shadow, CountsDroppedTextsAsNotCovered) {
   TestShadow test;
+TEST(Shadow, SkipsTextsThatNoPromiseCovers) {
+  TestShadow test;
+  test.sample(
+      Job{.shape = Shape::zero_shot, .texts = {{.text = "a", .pair = "b"}}, .zero_shot = ZeroShot{.labels = {"b"}}});
+  for (const size_t size : {100, 10})
+    test.sample(Job{.texts = {{.text = std::string(size, 'a')}}, .truncate_left = true});
+  test.sample({std::string(100, 'a')});
+  ASSERT_TRUE(test.until_watched(2)) << "the short one, and the one cut at its end";
+  EXPECT_EQ(test.reference().runs(), 2);
+}
+
   test.reference().hold(true);
   test.sample(std::vector<std::string>(Shadow::kMaxPending, "ab"));
   EXPECT_TRUE(test.point().upper_bound().has_value());
@@ -339,13 +353,12 @@ TEST(Shadow, RunsSameTokensAsLiveRun) {
   ModelFacts ranker = test.model();
   ranker.outputs = 1;
   const JobRules rules{test.model()}, ranking{ranker};
-  const std::string long_text = std::string(100, 'a') + "end";
   std::vector<Job> jobs;
   for (const char* inputs : {R"("ab")", R"([["ab","cd"],["e"]])"})
     jobs.push_back(parse_predict(Json::parse(fmt::format(R"({{"inputs":{}}})", inputs)), rules));
-  for (const char* side : {"Left", "Right"}) {
-    jobs.push_back(parse_predict(Json{{"inputs", long_text}, {"truncation_direction", side}}, rules));
-  }
+  jobs.push_back(parse_predict(Json{{"inputs", std::string(100, 'a') + "end"}}, rules));
+  jobs.push_back(parse_text_classification(Json::parse(R"({"inputs":["fg",{"text":"h","text_pair":"i"}]})"), rules));
+  jobs.push_back(parse_classify(Json{{"input", {"jk", "l"}}}, rules));
   jobs.push_back(parse_rerank(Json{{"query", "which"}, {"texts", {"this", "that one"}}}, ranking));
   jobs.push_back(parse_infer(
       Json::parse(R"({"inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64","data":[[1,7,2]]}]})"), rules));
