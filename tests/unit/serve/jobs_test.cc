@@ -145,6 +145,30 @@ TEST(Jobs, NeverAnswersAbandonedRequest) {
   }
 }
 
+// Such answers come from the host, whether or not the device is still there.
+TEST(Jobs, AnswersBeforeFirstLayerDoNotClearFailuresOfCanary) {
+  for (const int layers : {0, 1}) {
+    TestJobs test;
+    test.context_.runner.submit = [&](std::span<Engine::LazyText> texts, const Ask& ask) {
+      if (ask.policy == nullptr) throw std::runtime_error("the device is lost");  // the canary
+      Answer answer;
+      answer.stop_reason = StopReason::policy;
+      answer.exit = 0;
+      answer.layer = answer.layers_run = layers;
+      answer.logits = answer.probabilities = {0, 1};
+      for (Engine::LazyText& text : texts) text.done(Answer(answer));
+      return Ticket(std::make_shared<std::atomic<bool>>(false));
+    };
+    const Clock::time_point now = Clock::now();
+    test.canary_.on_failure(now);
+    EXPECT_EQ(test.start(kTwo), 0);
+    test.expect_empty();
+    EXPECT_EQ(test.statuses_, std::vector{200});
+    test.canary_.wake(now);
+    EXPECT_EQ(test.canary_.healthy(), layers > 0);
+  }
+}
+
 TEST(Jobs, SubmitFailureFailsOnlyItsRequest) {
   TestJobs test;
   const auto submit = test.context_.runner.submit;
