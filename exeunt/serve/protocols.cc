@@ -35,11 +35,17 @@ Json parse_body(std::string_view body, const JsonLimits& limits) {
 
 namespace {
 
-// Runs `read` and turns an Error of JsonObject and the like into a 422.
+// Runs `read` and turns an Error of JsonObject and the like into a 422. 400 for blank texts, which nobody answers.
 template <class Read>
-auto refuse_errors(Read&& read) {
+Job refuse_errors(Read&& read) {
   try {
-    return read();
+    Job job = read();
+    for (size_t i = 0; i < job.texts.size(); ++i) {
+      const auto [text, pair] = job.parts(i);
+      if (job.texts[i].ids.empty() && is_blank(text, pair))
+        throw Refusal(400, ErrorType::empty, "texts cannot be blank", "send texts of at least one word");
+    }
+    return job;
   } catch (const Refusal&) {
     throw;
   } catch (const Error& error) {
@@ -224,8 +230,9 @@ void read_candidates(JsonObject& fields, const JobRules& rules, Job& job) {
   size_t bytes = 0;
   for (const JobText& text : std::exchange(job.texts, {})) {
     if (text.pair) throw invalid("body: field 'inputs': got a pair, want single texts for candidate labels");
+    check_text(trimmed(text.text), "inputs");
     for (const std::string& label : zero_shot.labels) {
-      check_text(label, "candidate_labels");
+      check_text(trimmed(label), "candidate_labels");
       std::string hypothesis = form;
       hypothesis.replace(place, kPlace.size(), label);
       bytes += text.text.size() + hypothesis.size();

@@ -194,6 +194,21 @@ ModelFacts entailment_model() {
   return model;
 }
 
+// As `predict` has it: a pair of which one text is blank still says something.
+TEST(Body, RejectsBlankTexts) {
+  for (const char* body : {R"({"inputs":" "})", R"({"inputs":[["a"],["\n\t"]]})", R"({"inputs":[" ","\t"]})"})
+    EXPECT_EQ(refused(parse_predict, body).first, 400) << body;
+  EXPECT_EQ(refused(parse_predict, R"({"inputs":[" ","a"]})").first, 200);
+  EXPECT_EQ(refused(parse_text_classification, R"({"inputs":["a",{"text":" "}]})").first, 400);
+  for (const char* body : {R"({"inputs":" ","parameters":{"candidate_labels":["x"]}})",
+                           R"({"inputs":"a","parameters":{"candidate_labels":["x"," "]}})"})
+    EXPECT_EQ(refused(parse_text_classification, body, entailment_model()).first, 400) << body;
+  EXPECT_EQ(refused(parse_classify, R"({"input":["a"," "]})").first, 400);
+  EXPECT_EQ(refused(parse_rerank, R"({"query":" ","texts":["a"," "]})", one_output()).first, 400);
+  EXPECT_EQ(refused(parse_infer, R"({"inputs":[{"name":"text","datatype":"BYTES","shape":[1],"data":[" "]}]})").first,
+            400);
+}
+
 TEST(ZeroShot, PairsEachTextWithEachHypothesis) {
   Job job = parsed(parse_text_classification,
                    R"({"inputs":"a","parameters":{"candidate_labels":"sport, art","hypothesis_template":"It is {}!"}})",
@@ -282,11 +297,13 @@ TEST(ZeroShot, IsNotCoveredByThePromiseOfPairsWithExits) {
     bound->spec = parse_policy(policy);
     request.policy = bound;
     request.outcomes.push_back({.answer = answer({0, 0, 1}, {})});
+    request.job.exit.details = true;
     const HttpResponse response = compose(request, model, "cpu");
     EXPECT_EQ(response.status, 200);
     const auto promise =
         std::ranges::find_if(response.fields, [](const auto& one) { return one.first == "x-promise"; });
     EXPECT_EQ(promise != response.fields.end(), std::string(policy) != "full") << policy;
+    EXPECT_EQ(response.body.find(R"("covered":false)") != std::string::npos, std::string(policy) != "full") << policy;
   }
 }
 
@@ -297,13 +314,11 @@ TEST(TextClassification, AnswersWithListForEachText) {
   job.top = 1;
   job.scoring = Scoring::sigmoid;
   EXPECT_EQ(rendered(job, {answer({-1, 0}, {})}), R"([[{"score":0.5,"label":"yes"}]])");
-    request.job.exit.details = true;
   job.scoring = Scoring::softmax;
   EXPECT_EQ(rendered(job, {answer({5, 5}, {})}), R"([[{"score":0.5,"label":"no"}]])");
 }
 
 TEST(ExitOptions, RejectsUnknownFields) {
-    EXPECT_EQ(response.body.find(R"("covered":false)") != std::string::npos, std::string(policy) != "full") << policy;
   const Job job =
       parsed(parse_predict,
              R"({"inputs":"a","exit":{"policy":"entropy:0.2","max_layers":8,"deadline_ms":20,"details":true}})");
