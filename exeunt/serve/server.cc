@@ -230,10 +230,7 @@ bool run_server(ServerOptions options, const Log& log) {
   ApiKeys keys = load_keys(options);
   const Checkpoint model = Checkpoint::open(options.model);
   for (const std::string& notice : model.notices()) log({.message = notice, .fields = {}});
-  if (model.exits().sites.empty()) {
-    throw Error(Code::bad_file, fmt::format("{}: a backbone without exits cannot be served", options.model),
-                "train it first: exeunt train --model MODEL --data FILE");
-  }
+  require_heads(model);
   Listener listener(options.listener);  // first, so that a port in use fails at once
   const auto tokenizer = load_tokenizer(model.folder());
   const Resolved resolved =
