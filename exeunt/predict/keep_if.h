@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "exeunt/engine/engine.h"
-#include "exeunt/outputs/output_spec.h"
 
 namespace exeunt {
 

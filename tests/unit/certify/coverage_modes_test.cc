@@ -100,7 +100,7 @@ TEST(CoverageOfModes, AllTriesTogetherStayWithinDelta) {
 }
 
 // Whoever certifies the model in each precision and keeps the fastest.
-TEST(CoverageOfModes, TheFastestOfThreePrecisions) {
+TEST(CoverageOfModes, FastestOfThreePrecisionsStaysWithinDelta) {
   const Scratch scratch;
   ::setenv("XDG_STATE_HOME", scratch.path().c_str(), 1);
   const std::vector<std::string> precisions{"fp32", "bf16", "int8"};
@@ -136,7 +136,7 @@ TEST(CoverageOfModes, TheFastestOfThreePrecisions) {
 }
 
 // Whoever looks at ten models on the rows that training held out and certifies the one that changes fewest answers.
-TEST(CoverageOfModes, TheBestOfTheModelsLookedAt) {
+TEST(CoverageOfModes, BestOfLookedAtModelsStaysWithinDelta) {
   constexpr uint64_t kModels = 10;
   const std::vector<uint64_t> held_out{1, 2, 3};
   const PolicySpec second = parse_policy("entropy:0.2");

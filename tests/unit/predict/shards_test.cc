@@ -160,7 +160,7 @@ TEST(Shards, PartsOfSomeAnswersThatAreNotWholeAreNamed) {
   EXPECT_THAT(error_of([&] { (void)merged({one, all}); }).what(), HasSubstr("--keep-if differs from"));
 }
 
-TEST(Shards, AnAnswerOfACsvMayHaveSeveralLines) {
+TEST(Shards, AcceptsCsvAnswerOfSeveralLines) {
   const Scratch scratch;
   ShardInfo info{.shard = {1, 2}, .form = "csv", .head = "index,text,label\n", .max_length = 9, .keep = {"text"}};
   const std::string first = shard_first_line(info) + "0,\"a\nb, \"\"c\n\"\"\",yes\n",
