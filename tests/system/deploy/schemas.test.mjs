@@ -15,12 +15,18 @@ after(() => rmSync(scratch, { recursive: true, force: true }));
 
 const reader = "import json, sys; sys.dont_write_bytecode = True; sys.path.insert(0, 'tests/unit/serve/process'); import deploy_test; print(json.dumps(deploy_test.documents('.')))";
 const read = JSON.parse(execFileSync("/usr/bin/python3", ["-c", reader], { cwd: join(here, "../../.."), encoding: "utf8" }));
-const documents = read.map(([, { apiVersion, kind, metadata, spec }]) => {
+const documents = read.map(([, document]) => known(document));
+
+function known({ apiVersion, kind, metadata, spec }) {
   const pod = (part) => ({ apiVersion: "v1", kind: "Pod", metadata, spec: part });
   if (kind === "ServingRuntime") return pod({ containers: spec.containers, volumes: spec.volumes });
   if (kind === "InferenceService") return pod({ ...spec.predictor, model: undefined, containers: [{ name: "kserve-container" }] });
   return { apiVersion, kind, metadata, spec };
-});
+}
+
+function kubectl() {
+  try { return execFileSync("kubectl", ["version", "--client"], { stdio: "pipe" }); } catch { return null; }
+}
 
 const schemaOf = (version) => (version.startsWith("monitoring.") ? "@kubernetes-models/prometheus-operator/" : "kubernetes-models/") + version;
 
@@ -44,6 +50,20 @@ test("documents have the fields, types and formats of their schemas", async () =
   const kinds = ["Deployment", "HorizontalPodAutoscaler", "Job", "Pod", "PodDisruptionBudget", "PodMonitor", "PrometheusRule", "Service"];
   assert.deepEqual([...new Set(documents.map(({ kind }) => kind))].sort(), kinds);
   await check(documents);
+});
+
+// documents() patches the deployment alone, without kustomize.
+test("the overlays that kustomize makes are so, too, and the deployment is that of the other tests", { skip: kubectl() ? false : "no kubectl" }, async () => {
+  for (const name of ["cpu", "gpu", "kserve"]) {
+    const yaml = execFileSync("kubectl", ["kustomize", join(here, "../../../deploy/kubernetes/overlays", name)], { encoding: "utf8" });
+    const made = JSON.parse(execFileSync("/usr/bin/python3", ["-c", "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))"], { input: yaml, encoding: "utf8" }));
+    await check(made.map(known));
+    const ours = read.find(([where]) => where === `overlays/${name}`)?.[1].spec;
+    if (!ours) continue;
+    const { spec } = made.find(({ kind }) => kind === "Deployment");
+    spec.template.spec.containers[0].image = ours.template.spec.containers[0].image; // which that of a GPU replaces
+    assert.deepEqual(spec, ours);
+  }
 });
 
 test("fields that there are not, missing ones, types and quantities are noticed", async () => {
