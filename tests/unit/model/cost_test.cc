@@ -180,6 +180,18 @@ TEST(Cost, CountsEmbeddingsAndHeads) {
   EXPECT_EQ(lte_macs(own), 0);
 }
 
+TEST(Cost, CountsExit0WithoutEmbeddings) {
+  const ModelSpec spec = spec_of("bert-base-uncased");
+  ExitLayout exits = tiny::own_heads(spec);
+  const int64_t first = departure_macs(spec, exits, {.after = 1, .tokens = 128});
+  exits.sites.insert(exits.sites.begin(), ExitSite{.after = 0, .classifier = kNoClassifier});
+  for (const auto& [rank, macs] : {std::pair(3, 10 * 128 * 3), {2, 10 * 128 * 2 + 2 * 3}}) {
+    exits.ngrams = NgramShape{.bits = 10, .rank = rank, .piece_bytes = 5};
+    EXPECT_EQ(departure_macs(spec, exits, {.after = 0, .tokens = 128}), macs) << rank;
+    EXPECT_EQ(departure_macs(spec, exits, {.after = 1, .tokens = 128}), first + macs) << rank;
+  }
+}
+
 TEST(Cost, AddsUpToTheExitWhereATextLeaves) {
   const ModelSpec spec = spec_of("bert-base-uncased");
   ExitLayout exits = tiny::own_heads(spec);
