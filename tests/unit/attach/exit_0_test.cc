@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exeunt/attach/exit_0.h"
 
+#include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -73,6 +74,21 @@ TEST_F(Exit0, IsLeftOutWhereWordsSayNothing) {
 
 TEST_F(Exit0, IsLeftOutWhereTooFewRowsWillCertify) {
   EXPECT_FALSE(kept(true, 20));
+}
+
+// The first exit of `fit` knows the answers or does not; of the rows that certify and report, the other way round.
+TEST_F(Exit0, IsDecidedOnTheFitPartAlone) {
+  const auto rows = [](bool knows) {
+    ExitTrace trace = Answered(500, false, 1).trace;
+    trace.info.layers = {0, 1, 2};
+    for (size_t row = 0; knows && row < trace.rows; ++row)
+      std::ranges::copy(trace.at(row, 2), trace.logits.begin() + static_cast<ptrdiff_t>(row) * 6);
+    return trace;
+  };
+  for (const bool knows : {true, false}) {
+    const CalibrationData data{.fit = rows(knows), .certify = rows(!knows), .report = rows(!knows)};
+    EXPECT_EQ(exit_0_pays(data, 500, options().plan), knows);
+  }
 }
 
 TEST_F(Exit0, LeavesTheOtherExitsAsTheyAre) {
