@@ -264,6 +264,19 @@ test("fifty answers made of markup stay texts", async () => {
   await close();
 });
 
+test("an answer before the first layer is said to come from the words alone", async () => {
+  const { page, troubles, close } = await open();
+  const exits = [{ layer: 0, label: "spam", probabilities: [0.9, 0.1], entropy: 0.1, streak: 0 }];
+  await page.route("**/predict", (route) => route.fulfill({ json: ["spam", "ham"].map((label, i) => ({ score: 0.9 - 0.8 * i, label,
+    exit: { layer: 0, layers_run: 0, layers: 3, left_by: "policy", policy: "entropy:0.2", tokens: 3, exits } })) }));
+  await classify(page, "free money");
+  assert.match(await page.textContent("#status"), /Answered from the words alone, before layer 1 of 3, by policy/);
+  assert.match(await page.textContent("#cards"), /3 of 3/);
+  assert.match(await page.textContent("#rungs tr >> nth=0"), /^0spam.*left here/);
+  assert.deepEqual(troubles, []);
+  await close();
+});
+
 test("the slider changes the policy, full depth is shown beside it, and the request can be copied", async () => {
   const { page, troubles, close } = await open();
   await page.focus("#policy");
