@@ -147,26 +147,6 @@ void print_other_loss(const Calibrated& done) {
   fmt::print("{}\n", kAccuracyOffer);
 }
 
-// What was gained over full depth in fp32, and by what.
-std::string verdict_text(const CertifiedChoice& done) {
-  const PolicyEntry& entry = done.calibration.entry;
-  const bool exits = str(entry.policy) != "full";
-  const std::string by_exits =
-      exits ? fmt::format("exits after {}", fmt::join(entry.exits, ", ")) : std::string("every text runs all layers");
-  if (done.times.milliseconds.empty())
-    return fmt::format("{:.2f} times fewer layers: {}", 1 / done.calibration.outcomes.front().report_cost, by_exits);
-  const std::string setting = str(done.setting);
-  const std::optional<Speedup> speedup = done.speedup();
-  if (!speedup)
-    return fmt::format("{}, {}; the machine is too busy to tell how much faster that is", setting, by_exits);
-  const bool fp32 = done.setting == PrecisionSetting{};
-  if (fp32 && !exits) return fmt::format("not faster: fp32, {}", by_exits);
-  const std::string total = fmt::format("{:.1f} times faster than fp32 at full depth", speedup->total());
-  if (fp32) return fmt::format("{}, by {}", total, by_exits);
-  if (!exits) return fmt::format("{}, by {} alone: {}", total, setting, by_exits);
-  return fmt::format("{}: {:.1f} by {}, {:.1f} by {}", total, speedup->precision, setting, speedup->exits, by_exits);
-}
-
 std::string_view unit_name(const Certificate& certificate) {
   return names_of(CertifiedUnit{})[static_cast<size_t>(certificate.unit)];
 }
@@ -241,7 +221,7 @@ void print_promise(const Calibrated& done) {
 }  // namespace
 
 void print_certified(const CertifiedChoice& done, const PolicyScore& full, const std::vector<PolicyScore>& early) {
-  fmt::print("{}\npromise: {}\n", verdict_text(done), promise_of(done.calibration.entry));
+  fmt::print("{}\npromise: {}\n", verdict_of(done), promise_of(done.calibration.entry));
   for (size_t i = 0; i < early.size(); ++i) fmt::print("{}\n", figures_text(done, i, full, early[i]));
 }
 

@@ -113,6 +113,9 @@ inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certi
 // the result; nothing: of kRowsToReport and more.
 [[nodiscard]] SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report);
 
+// Of the delta of a plan, before tries are counted, for the test of one of its budgets.
+[[nodiscard]] double budget_share(const CalibrationPlan& plan, double max_drop);
+
 // The families that a plan tries, evaluated on the fit part alone, as if its losses were those of the `certify_rows` to
 // come: the one expected to be cheapest first; infinite cost if not even full depth would pass.
 [[nodiscard]] std::vector<FamilyTrial> try_families(const CalibrationData& data, int64_t certify_rows,

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/ranges.h>
+
 #include "exeunt/base/error.h"
 #include "exeunt/certify/losses.h"
 #include "exeunt/certify/quantize.h"
@@ -24,8 +26,7 @@ constexpr double kWorthwhile = 0.95;
 // busy.
 constexpr double kWorthChanging = 0.8;
 
-// Exits that save more layers than this share leaves are faster without being timed.
-constexpr double kSavesLayers = 0.9;
+constexpr double kFaster = 1.05;  // less is printed as 1.0 times
 
 // A low precision that uses up more than this share of the budget at full depth leaves too little to exits.
 constexpr double kShareOfMaxDrop = 0.25;
@@ -70,10 +71,10 @@ class Choosing {
     trial.family = try_families(data, static_cast<int64_t>(fp32_.certify.rows), plan_.calibration).front();
     if (std::isfinite(trial.family.cost_fraction)) {
       trial.chance = first ? 1 : chance_to_pass(trial.changed);
-      trial.milliseconds = plan_.milliseconds(setting, trial.family.expected.front(), data.fit);
+      const double full_ms = first ? fallback_ms_ : plan_.milliseconds(setting, {}, data.fit);
+      trial.milliseconds = std::min(full_ms, plan_.milliseconds(setting, trial.family.expected.front(), data.fit));
       trial.expected_ms = with_fallback(trial.chance, trial.milliseconds);
-      if (!first && is_step(setting))
-        fallback_ms_ = with_fallback(trial.chance, plan_.milliseconds(setting, {}, data.fit));
+      if (!first && is_step(setting)) fallback_ms_ = with_fallback(trial.chance, full_ms);
     }
     const bool renewed = setting == plan_.in_force;
     const bool better = first || trial.expected_ms < worthwhile(renewed) * out_.chosen().expected_ms;
@@ -106,8 +107,8 @@ class Choosing {
     const auto rows = static_cast<double>(fp32_.fit.rows);
     const auto certify = static_cast<int64_t>(fp32_.certify.rows);
     const CalibrationPlan& plan = plan_.calibration;
-    const double delta = plan.delta * budget_share(plan, plan.max_drops.front());
-    const int64_t allowed = losses_allowed(certify, plan.max_drops.front(), delta);
+    const double max_drop = plan.max_drops.front();
+    const int64_t allowed = losses_allowed(certify, max_drop, plan.delta * budget_share(plan, max_drop));
     return beta_binomial_cdf(allowed, certify, changed * rows + 0.5, (1 - changed) * rows + 0.5);
   }
 
@@ -162,7 +163,12 @@ CertifiedChoice ModelCertifier::run(CalibrationPlan plan) const {
     runs.push_back({out.setting, out.calibration.entry.complete(point.policy), point.exit_rates});
   const std::vector<size_t> rows = places(fp32_.report.rows > 0 ? fp32_.report_rows : fp32_.certify_rows);
   out.times = texts_.times(runs, rows);
-  drop_slow_exits(out, plan);
+  RunTimes by = out.times;
+  if (options_.predicted && !options_.named) {  // the times that chose the precision decide
+    by.steady = true;
+    for (size_t i = 1; i < runs.size(); ++i) by.milliseconds[i] = options_.predicted(runs[i].policy, out.data.fit);
+  }
+  drop_slow_exits(out, by, plan);
   return out;
 }
 
@@ -241,15 +247,49 @@ std::optional<Speedup> CertifiedChoice::speedup(size_t budget) const {
   return Speedup{.precision = ms[0] / ms[1], .exits = ms[1] / ms[budget + 2]};
 }
 
-void drop_slow_exits(CertifiedChoice& choice, CalibrationPlan plan) {
-  std::vector<double>& ms = choice.times.milliseconds;
-  if (!choice.times.steady || plan.transfer) return;
-  for (size_t i = 0; i < choice.calibration.outcomes.size(); ++i)
-    if (choice.calibration.outcomes[i].report_cost < kSavesLayers || ms[i + 2] < ms[1]) return;
+void drop_slow_exits(CertifiedChoice& choice, const RunTimes& by, CalibrationPlan plan) {
+  Calibration& kept = choice.calibration;
+  std::vector<size_t> slow;
+  for (size_t i = 0; i < kept.outcomes.size(); ++i)
+    if (kept.outcomes[i].policy.rule != PolicySpec{}.rule && by.milliseconds[i + 2] >= by.milliseconds[1])
+      slow.push_back(i);
+  if (!by.steady || plan.transfer || slow.empty()) return;
   plan.exits = {choice.data.fit.info.layers.back()};
   plan.or_full_depth = true;
-  choice.calibration = calibrate(choice.data, plan);
-  std::fill(ms.begin() + 2, ms.end(), ms[1]);
+  Calibration full = calibrate(choice.data, plan);
+  full.entry.certificate->tries = kept.entry.certificate->tries;
+  full.entry.certificate->ledger = kept.entry.certificate->ledger;
+  for (const size_t i : slow) {
+    choice.times.milliseconds[i + 2] = choice.times.milliseconds[1];
+    kept.outcomes[i] = full.outcomes[i];
+    kept.entry.points[i] = full.entry.points[i];
+    kept.entry.points[i].exit_rates.insert(kept.entry.points[i].exit_rates.begin(), kept.entry.exits.size() - 1, 0);
+  }
+  if (slow.front() == 0) {
+    kept.entry.policy = full.entry.policy;
+    kept.entry.certificate = full.entry.certificate;
+  }
+  if (slow.size() == kept.outcomes.size()) kept = std::move(full);
+}
+
+std::string verdict_of(const CertifiedChoice& choice) {
+  const PolicyEntry& entry = choice.calibration.entry;
+  const bool exits = entry.policy.rule != PolicySpec{}.rule;
+  const std::string by_exits =
+      exits ? fmt::format("exits after {}", fmt::join(entry.exits, ", ")) : std::string("every text runs all layers");
+  if (choice.times.milliseconds.empty())
+    return fmt::format("{:.2f} times fewer layers: {}", 1 / choice.calibration.outcomes.front().report_cost, by_exits);
+  const std::string setting = str(choice.setting);
+  const std::optional<Speedup> speedup = choice.speedup();
+  if (!speedup)
+    return fmt::format("{}, {}; the machine is too busy to tell how much faster that is", setting, by_exits);
+  const bool fp32 = choice.setting == PrecisionSetting{};
+  if (speedup->total() < kFaster || (fp32 && !exits)) return fmt::format("not faster: {}, {}", setting, by_exits);
+  const std::string total = fmt::format("{:.1f} times faster than fp32 at full depth", speedup->total());
+  if (fp32) return fmt::format("{}, by {}", total, by_exits);
+  if (!exits) return fmt::format("{}, by {} alone: {}", total, setting, by_exits);
+  if (std::min(speedup->precision, speedup->exits) < 1) return fmt::format("{}: {}, {}", total, setting, by_exits);
+  return fmt::format("{}: {:.1f} by {}, {:.1f} by {}", total, speedup->precision, setting, speedup->exits, by_exits);
 }
 
 PrecisionChoice choose_precision(const CalibrationData& fp32, const PrecisionPlan& plan) {

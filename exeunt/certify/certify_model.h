@@ -72,9 +72,12 @@ struct CertifiedChoice {
   [[nodiscard]] std::optional<Speedup> speedup(size_t budget = 0) const;
 };
 
-// Exits cost a little themselves: where by its times no policy of `choice` is faster than full depth, full depth is
-// taken instead. That is in the tested sequence, so no other test is needed.
-void drop_slow_exits(CertifiedChoice& choice, CalibrationPlan plan);
+// Exits cost a little themselves: for each budget whose policy is not faster than full depth, by times in the order of
+// CertifiedChoice::times, full depth is taken instead. That is in the tested sequence, so no other test is needed.
+void drop_slow_exits(CertifiedChoice& choice, const RunTimes& by, CalibrationPlan plan);
+
+// What was gained over full depth in fp32, and by what, in words.
+[[nodiscard]] std::string verdict_of(const CertifiedChoice& choice);
 
 // A setting whose full depth is tested, and the parts in it.
 struct CertifyStep {
