@@ -6,6 +6,7 @@
 #include "apps/exeunt/command.h"
 #include "apps/exeunt/model_flags.h"
 #include "apps/exeunt/output.h"
+#include "exeunt/base/suggest.h"
 #include "exeunt/certify/calibrate_model.h"
 #include "exeunt/policy/shadow_log.h"
 
@@ -52,6 +53,7 @@ void run(const Common& common, const CalibrateFlags& flags) {
       flags.transfer ? transfer_policy(options, observer(common)) : calibrate_model(options, observer(common));
   if (common.json) return print_json(calibrated_json(done));
   print_calibrated(done, common.verbose);
+  if (options.out.empty()) fmt::print("next: exeunt serve {}\n", shell_word(options.run.model));
 }
 
 // Rows from elsewhere than --data: unlabelled texts, or the log of a server.

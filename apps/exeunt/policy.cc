@@ -133,6 +133,11 @@ void set(const Common& common, const PolicyFlags& flags) {
   (void)bind(policy, sites);  // throws if it does not fit
   if (const std::string why = never_early(policy, sites.layers.size()); !why.empty()) notice(common, why);
 
+  if (stored != nullptr && stored->certificate) {
+    const std::string old = path.string() + ".old";
+    write_atomically(old, policy_file_text(file));
+    notice(common, fmt::format("the certified policies are kept in {}", old));
+  }
   file.put(uncertified(model, policy, precision));
   lock.write(file);
   refresh_card(model);
