@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <vector>
 
 #include <fmt/format.h>
@@ -11,6 +13,7 @@
 #include "apps/exeunt/output.h"
 #include "exeunt/attach/attach_model.h"
 #include "exeunt/attach/exit_0.h"
+#include "exeunt/base/ascii.h"
 #include "exeunt/base/error.h"
 #include "exeunt/base/suggest.h"
 #include "exeunt/certify/calibrate_model.h"
@@ -45,8 +48,35 @@ std::string percent_text(double share) {
   return fmt::format("{:g}%", 100 * share);
 }
 
-std::vector<std::string> next_steps(const Certification& what) {
+// The tables among the files that were trained on, by the names that --data takes.
+std::vector<std::string> tables_of(const std::string& data) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> out;
+  if (fs::is_directory(data)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(data))
+      if (format_of(entry.path()) && !entry.path().filename().string().starts_with('.'))
+        out.push_back(entry.path().string());
+    std::sort(out.begin(), out.end());
+  } else if (fs::exists(data)) {
+    out.push_back(data);
+  } else {
+    for (const std::string_view part : split(data, ','))
+      if (!part.empty()) out.emplace_back(part);
+  }
+  return out;
+}
+
+std::vector<std::string> next_steps(const Certification& what, bool one_exit) {
   const std::string out = shell_word(what.model);
+  UserColumns texts = what.columns;  // alone, with neither labels nor a column of them
+  texts.label = UserColumns{}.label;
+  texts.labels.clear();
+  texts.label_columns.clear();
+  texts.problem.reset();
+  texts.skip_bad = false;
+  if (one_exit)
+    return {fmt::format("next, with unlabelled texts: exeunt attach {} --texts FILE{} --out {}", out, flags_for(texts),
+                        shell_word(what.model + "-fast"))};
   if (what.rows == 0) {
     return {
         fmt::format("next, with labelled rows that were not trained on: exeunt calibrate {0} --data FILE{1} "
@@ -55,10 +85,6 @@ std::vector<std::string> next_steps(const Certification& what) {
   }
   if (const auto drop = certifiable_drop(what.rows, std::nullopt))
     return {fmt::format("next: exeunt calibrate {0} --max-drop {1}, then exeunt serve {0}", out, percent_text(*drop))};
-  UserColumns texts = what.columns;  // alone, with neither labels nor a column of them
-  texts.label = UserColumns{}.label;
-  texts.labels.clear();
-  texts.problem.reset();
   const auto in_all = [&](double drop) {
     return 50 * std::lround(std::ceil(static_cast<double>(rows_for(drop)) / what.split / 50));
   };
@@ -73,7 +99,7 @@ std::vector<std::string> next_steps(const Certification& what) {
 // A model with one exit gets more, which learn from the texts that it was trained on; the others certify them.
 OrderedJson attach_exits(const Common& common, const Certification& what, double max_drop, const Observer& observer) {
   AttachJob job{.model = what.model, .thresholds = what.thresholds == "fit" ? "" : what.thresholds};
-  job.texts.files = {what.data};
+  job.texts.files = tables_of(what.data);
   job.texts.columns = {.text = what.columns.text, .pair = what.columns.pair, .separator = what.columns.separator};
   job.texts.threads = what.threads;
   const std::string& cluster = what.columns.cluster;
@@ -120,21 +146,20 @@ Checkpoint with_exit_0(const Certification& what, const Checkpoint& trained, con
 }
 
 OrderedJson certify_trained(const Common& common, const Certification& what) {
+  const Checkpoint model = Checkpoint::open(what.model);
+  const bool one_exit = model.exits().sites.size() == 1 && model.spec().layers > 1;
   const auto drop = what.skip ? std::nullopt : certifiable_drop(what.rows, what.max_drop);
   if (!drop) {
     if (!what.thresholds.empty())
       notice(common, fmt::format("--thresholds: not set, because the model is not certified now; 'exeunt calibrate {} "
                                  "--thresholds {}' does both",
                                  shell_word(what.model), shell_word(what.thresholds)));
-    for (const std::string& text : next_steps(what)) notice(common, text);
+    for (const std::string& text : next_steps(what, one_exit)) notice(common, text);
     return nullptr;
   }
   const Observer observer{.notice = [&](const std::string& text) { notice(common, text); },
                           .warning = [](const std::string& text) { notice({}, text); },
                           .progress = progress_on_stderr(common.quiet)};
-  const Checkpoint model = Checkpoint::open(what.model);
-  const bool attach =
-      model.exits().sites.size() == 1 && model.spec().layers > 1 && std::filesystem::is_regular_file(what.data);
   CalibrateOptions options{.thresholds = what.thresholds};
   options.run.model = what.model;
   options.run.threads = what.threads;
@@ -143,7 +168,7 @@ OrderedJson certify_trained(const Common& common, const Certification& what) {
       fmt::format("exeunt calibrate {} --max-drop {}{}", shell_word(what.model), percent_text(*drop),
                   what.thresholds.empty() ? "" : " --thresholds " + shell_word(what.thresholds));
   try {
-    if (attach) {
+    if (one_exit && !tables_of(what.data).empty()) {
       notice(common, fmt::format("attaching exits to {}, which has one", shell_word(what.model)));
       return attach_exits(common, what, *drop, observer);
     }
