@@ -12,6 +12,7 @@
 #include "exeunt/base/json.h"
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/model/checkpoint.h"
+#include "exeunt/model/config.h"
 #include "exeunt/model/cost.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/family.h"
@@ -33,9 +34,10 @@ struct Subject {
   ModelSpec spec;
   ExitLayout exits;
   ParameterCount parameters;
-  std::string weights;                    // sha256, empty for a shape
-  std::string verified = {};              // the result of --verify; empty without it
-  std::vector<double> loss_weights = {};  // of the exits, as training left them; empty unless they were learned
+  std::string weights;                            // sha256, empty for a shape
+  std::string verified = {};                      // the result of --verify; empty without it
+  std::vector<double> loss_weights = {};          // of the exits, as training left them; empty unless they were learned
+  std::string without_exits = "a bare backbone";  // what it is
 };
 
 // Learned loss weights are no part of the model; the run's results keep them.
@@ -55,6 +57,7 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
   const Checkpoint checkpoint = open_checkpoint(options.model, options.open, options.read_tensorflow);
   for (const std::string& text : checkpoint.notices()) notice(common, text);
   const bool has_manifest = path_exists(checkpoint.folder() / kManifestFile);
+  const std::string task = checkpoint.exits().sites.empty() ? other_task_in(checkpoint.folder()) : "";
   return {options.model,
           checkpoint.spec(),
           checkpoint.exits(),
@@ -63,7 +66,8 @@ Subject open_subject(const Common& common, const InfoOptions& options) {
           !options.open.verify ? ""
           : has_manifest       ? "all files match manifest.json"
                                : "no: the folder has no manifest.json",
-          learned_weights(checkpoint.folder(), checkpoint.exits().sites.size())};
+          learned_weights(checkpoint.folder(), checkpoint.exits().sites.size()),
+          task.empty() ? "a bare backbone" : task};
 }
 
 std::string index_text(const std::optional<int>& index) {
@@ -130,7 +134,7 @@ void print_subject(const Subject& subject, int tokens) {
                       fmt::format("{}", fmt::join(subject.exits.labels, ", ")));
   if (!subject.exits.logit_thresholds.empty())
     rows.emplace_back("thresholds", thresholds_by_label(subject.exits.labels, subject.exits.logit_thresholds));
-  if (subject.exits.sites.empty()) rows.emplace_back("exits", "none: a bare backbone");
+  if (subject.exits.sites.empty()) rows.emplace_back("exits", "none: " + subject.without_exits);
   if (!subject.weights.empty()) rows.emplace_back("weights", subject.weights);
   if (!subject.verified.empty()) rows.emplace_back("verified", subject.verified);
   print_pairs(rows);

@@ -16,6 +16,7 @@
 #include "exeunt/certify/thresholds.h"
 #include "exeunt/certify/traced_texts.h"
 #include "exeunt/certify/tries.h"
+#include "exeunt/engine/engine.h"
 #include "exeunt/eval/model_policy.h"
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/exits_file.h"
@@ -52,7 +53,10 @@ Measured measured_for(const CalibrateOptions& options, const Observer& observer)
 std::filesystem::path policy_out(const CalibrateOptions& options) {
   if (is_trace_file(options.run.model) && options.out.empty())
     throw Error(Code::usage, "--out is required where only a trace is given", "for example --out policy.json");
-  return options.out.empty() ? policy_path(Checkpoint::open(options.run.model)) : std::filesystem::path(options.out);
+  if (!options.out.empty()) return options.out;
+  const Checkpoint model = Checkpoint::open(options.run.model);
+  require_heads(model);
+  return policy_path(model);
 }
 
 // Whether the model runs by its engine, so that its precision is open.

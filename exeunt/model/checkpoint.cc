@@ -265,7 +265,7 @@ WeightsFile find_weights(const fs::path& model) {
                   fmt::format("{}: is no weight file by its name: want .safetensors, .bin, .pt, .index or an "
                               "index.json of shards",
                               model.string()),
-                  "the model, a folder with weights in it, comes first: exeunt VERB MODEL");
+                  "the first argument is MODEL, a folder with weights in it");
     }
     return {*kind, model, folder_of(model), true};
   }
@@ -380,12 +380,7 @@ void throw_no_head(const Checkpoint& model) {
   const std::string where = model.folder().empty() ? "" : model.folder().string() + ": ";
   const std::string hint =
       "want a classifier or regressor of whole texts; to train one: exeunt train --model MODEL --data FILE";
-  std::string task;
-  if (const ReadPath path = ReadPath::in(model.folder(), kConfigFile); path_exists(path.path())) {
-    const Json config = read_json(path);
-    JsonObject fields(config, path.string());
-    task = other_task(first_architecture(fields));
-  }
+  std::string task = other_task_in(model.folder());
   if (task.empty()) task = "the model has no head: it is an encoder without a classifier";
   throw Error(Code::bad_file, where + task, hint);
 }

@@ -8,8 +8,10 @@
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/fields.h"
+#include "exeunt/base/files.h"
 #include "exeunt/base/number.h"
 #include "exeunt/base/suggest.h"
+#include "exeunt/model/exeunt_folder.h"
 #include "exeunt/model/family.h"
 
 namespace exeunt {
@@ -412,6 +414,14 @@ std::string other_task(const std::string& architecture) {
     if (architecture.ends_with(suffix)) return fmt::format("{} {}", architecture.substr(0, 64), does);
   }
   return {};
+}
+
+std::string other_task_in(const std::filesystem::path& folder) {
+  const ReadPath path = ReadPath::in(folder, kConfigFile);
+  if (!path_exists(path.path())) return {};
+  const Json config = read_json(path);
+  JsonObject fields(config, path.string());
+  return other_task(first_architecture(fields));
 }
 
 ModelConfig parse_config(const Json& value, const std::string& where, std::optional<Family> guess) {

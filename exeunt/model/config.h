@@ -3,6 +3,7 @@
 // These files have many fields of no concern to us, so unknown ones are ignored.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,5 +66,7 @@ struct ModelConfig {
 
 // "BertForTokenClassification labels each token": what a model of another task does; empty for others.
 [[nodiscard]] std::string other_task(const std::string& architecture);
+// The same of a folder's config.json.
+[[nodiscard]] std::string other_task_in(const std::filesystem::path& folder);
 
 }  // namespace exeunt
