@@ -333,7 +333,8 @@ TEST(Report, DefinesItsTerms) {
   const ExitTrace trace = read_trace(EXEUNT_TEST_DATA "/traces/sst2-exeunt.dev.safetensors");
   const std::string html = make_report({run_of(trace, "readers")}, {}).html;
   EXPECT_THAT(html, HasSubstr("<abbr title=\"normalised entropy, from 0 (certain) to 1"));
-  EXPECT_THAT(html, HasSubstr("<abbr title=\"share of texts with the same answer as at full depth\">agreement</abbr>"));
+  EXPECT_THAT(html, HasSubstr("<abbr title=\"share of texts with the same answer as at full depth, in fp32 where that "
+                              "was measured\">agreement</abbr>"));
   EXPECT_THAT(html, HasSubstr("<title>leaves when so many exits in a row")) << "pointing at a name under a figure";
   EXPECT_EQ(explained("a word of no report"), "");
 }
