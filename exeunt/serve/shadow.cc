@@ -192,11 +192,13 @@ void Shadow::finish(const Comparison& comparison) {
 void Shadow::note_alarm(size_t point) {
   if (options_.tighten_on_alarm) policies_.tighten(point);
   const PromiseWatch& watch = watches_[point];
+  const bool distinct = policies_.entry()->certificate->unit == CertifiedUnit::texts;
   context_.log(
       {.level = "warn",
        .message = "a policy no longer keeps its promise on these texts",
        .fields = {{"policy", str(policies_.point(point).spec)},
                   {"certified", fmt::format("{:g}", *watch.max_drop())},
+                  {"of", distinct ? "distinct texts; here each request counts" : "requests"},
                   {"mean_loss", watch.texts() == 0
                                     ? "found by an earlier server"
                                     : fmt::format("{:.4f}", watch.losses() / static_cast<double>(watch.texts()))},

@@ -21,11 +21,13 @@ struct ShadowSetup {
   std::optional<RiskLoss> loss = {};
   std::filesystem::path watch_file = {};
   std::string created = {};  // of the certificate
+  CertifiedUnit unit = CertifiedUnit::texts;
 };
 
 PolicySettings certified_at(const ShadowSetup& options) {
   PolicySettings settings = certified(options.max_drop);
   settings.entry->certificate->created = options.created;
+  settings.entry->certificate->unit = options.unit;
   return settings;
 }
 
@@ -175,13 +177,14 @@ TEST(Shadow, LimitsBytesOfPendingQueries) {
 
 TEST(Shadow, AlarmIsLoggedOnceAndTightensIfConfigured) {
   for (const bool tighten : {false, true}) {
-    TestShadow test({.tighten = tighten});
+    TestShadow test({.tighten = tighten, .unit = tighten ? CertifiedUnit::requests : CertifiedUnit::texts});
     test.sample(std::vector<std::string>(12, "dx"));
     ASSERT_TRUE(test.until_watched(12));
     EXPECT_TRUE(test.point().alarm());  // all of twelve, where 1 % was promised
     EXPECT_EQ(str(test.policies().current()->spec), tighten ? "full" : "entropy:0.1");
     EXPECT_THAT(test.log(), testing::HasSubstr(tighten ? "action=\"served no more\"" : "action=none"));
-    EXPECT_THAT(test.log(), testing::HasSubstr("policy=entropy:0.1 certified=0.01 mean_loss=1.0000"));
+    EXPECT_THAT(test.log(), testing::HasSubstr("policy=entropy:0.1 certified=0.01 of="));
+    EXPECT_THAT(test.log(), testing::HasSubstr(tighten ? "of=requests mean_loss=1.0000" : "of=\"distinct texts"));
     const std::string said = test.log();
     test.sample({"dx"});
     if (tighten) {
