@@ -74,12 +74,21 @@ class Identity {
 
 class TlsClient {
  public:
-  explicit TlsClient(uint16_t port) : socket_(port), session_(SSL_new(context_.get())) {
+  explicit TlsClient(const auto& address) : socket_(address), session_(SSL_new(context_.get())) {
     SSL_set_fd(session_.get(), socket_.descriptor());
   }
   [[nodiscard]] bool handshake() { return SSL_connect(session_.get()) == 1; }
   [[nodiscard]] bool send(const std::string& bytes) {
     return SSL_write(session_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
+  }
+  [[nodiscard]] bool hung_up() const { return socket_.hung_up(); }
+  // All that came until the connection ended.
+  [[nodiscard]] std::string rest() {
+    std::string all;
+    std::array<char, 4096> bytes;
+    for (int got; (got = SSL_read(session_.get(), bytes.data(), static_cast<int>(bytes.size()))) > 0;)
+      all.append(bytes.data(), static_cast<size_t>(got));
+    return all;
   }
   // The status of the next response, which ends in `end`; 0 if the connection ends.
   [[nodiscard]] int status(std::string_view end) {
@@ -202,6 +211,37 @@ TEST(TlsTest, RunsHandshakeOfRarestAddressThenNewest) {
   while (ended.size() < 6 && network.run_one_for(60s) > 0) {
   }
   EXPECT_EQ(ended, (std::vector{0, 4, 2, 6, 3, 1}));
+}
+
+// As on a plain socket (ListenerTest): the stream goes while "100 Continue" is being written to it.
+TEST(TlsTest, ClosesClientThatDoesNotTake100ContinueInTime) {
+  const Identity identity(2048);
+  const Scratch scratch;
+  ListenerOptions options = identity.options();
+  options.unix_socket = scratch.path() / "s";
+  options.body_timeout = 20ms;
+  options.write_timeout = 1h;
+  RunningServer server({.listener = options});
+  std::vector<std::unique_ptr<TlsClient>> clients;
+  std::string gets;
+  for (int i = 0; i < 150; ++i) {
+    clients.push_back(std::make_unique<TlsClient>(options.unix_socket));
+    ASSERT_TRUE(clients.back()->handshake());
+    gets += "GET /playground.css HTTP/1.1\r\nHost: x\r\n\r\n";
+    ASSERT_TRUE(clients.back()->send(
+        gets + "POST /predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n"));
+  }
+  bool closed = false;
+  for (const auto limit = Clock::now() + 60s; !closed && Clock::now() < limit; std::this_thread::sleep_for(1ms)) {
+    for (const auto& client : clients) {
+      if (!client->hung_up()) continue;
+      const std::string got = client->rest();
+      if (got.empty() || got.find(" 408 ") != std::string::npos) continue;
+      closed = true;
+      EXPECT_EQ(got.find(" 100 Continue"), std::string::npos);
+    }
+  }
+  EXPECT_TRUE(closed);
 }
 
 // Whatever else it has sent, with its request or after it.
