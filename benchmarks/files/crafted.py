@@ -6,10 +6,12 @@
 """
 import argparse
 import base64
+import datetime
 import gzip
 import json
 import os
 import pathlib
+import platform
 import random
 import re
 import shutil
@@ -21,7 +23,14 @@ import zipfile
 
 import numpy
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / 'scripts/golden'))
+import torch_files  # noqa: E402
+
 FLOOR_S, FLOOR_MIB, MOST = 0.1, 48, 2
+# Exit statuses of the crafted file and of the control where they are not 0: a file that is refused before it is read shows nothing.
+STATUS = {'gzip': (4, 0), 'safetensors_header': (4, 4), 'config_json': (4, 4), 'policy_json': (4, 4), 'torch_zip': (4, 4),
+          'torch_legacy': (4, 4)}
 MIX = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
@@ -298,8 +307,8 @@ class Trial:
                 file.write(head)
                 for value in hashes:
                     logits = [round(self.random.gauss(0, 1), 3) for _ in range(exits * outputs)]
-                    file.write(json.dumps({'row_hash': f'{value:016x}', 'tokens': 12, 'logits': logits,
-                                           'reference': logits[-outputs:], 'dropped': 0}) + '\n')
+                    file.write(json.dumps({'time': '2026-01-01T00:00:00Z', 'row_hash': f'{value:016x}', 'tokens': 12,
+                                           'logits': logits, 'reference': logits[-outputs:], 'dropped': 0}) + '\n')
             made.append((measure([self.program, 'calibrate', str(model), '--from-server', str(path), '--max-drop', '20%',
                                   '--out', str(self.folder / f'{name}.json')]), path.stat().st_size))
         return made
@@ -316,6 +325,68 @@ class Trial:
                     archive.writestr('a/data/' + ('x' * 40 + f'{i:08}' if crafted else self.words(1, 48)[0]), b'x')
             made.append((measure([self.program, 'info', str(model)]), path.stat().st_size))
         return made
+
+    def case_torch_legacy(self):
+        """A pickle of one stream; the crafted one's tensors are the whole of one storage, again and again."""
+        made = []
+        for name, crafted in (('crafted', True), ('control', False)):
+            model = self.copy('checkpoints/bert-deebert', name)
+            (model / 'model.safetensors').unlink()
+            values = [0.0] * 40_000
+            whole = torch_files.Storage('FloatStorage', '0', values)
+            tensors = {f'{i:08}': torch_files.Tensor(whole, 0 if crafted else i, (len(values) if crafted else 1,), (1,))
+                       for i in range(50_000)}
+            path = model / 'pytorch_model.bin'
+            path.write_bytes(torch_files.as_legacy(tensors, [whole]))
+            made.append((measure([self.program, 'info', str(model)]), path.stat().st_size))
+        return made
+
+    def case_merges_txt(self):
+        """Each token is the one before and a letter more, in a text that is one long word of them."""
+        made = []
+        for name, letter in (('crafted', lambda i: 'b'), ('control', lambda i: self.random.choice('cdefgh'))):
+            model = self.copy('text/cases/bpe', name)
+            vocabulary, merges, token = json.loads((model / 'vocab.json').read_text()), [], 'a'
+            for i in range(3000):
+                merges.append(f'{token} {letter(i)}')
+                token = merges[-1].replace(' ', '')
+                vocabulary.setdefault(token, len(vocabulary))
+            (model / 'vocab.json').write_text(json.dumps(vocabulary))
+            with open(model / 'merges.txt', 'a', encoding='utf-8') as file:
+                file.write('\n'.join(merges) + '\n')
+            made.append((self.tokenize(model, ('a' + 'b' * 3000) * 160), (model / 'merges.txt').stat().st_size))
+        return made
+
+    def data_check(self, *flags, **files):
+        """`files`: the texts of the crafted file and of the control."""
+        made = []
+        for name, text in files.items():
+            path = self.folder / f'{name}.csv'
+            path.write_text(text)
+            made.append((measure([self.program, 'data', 'check', str(path), *flags]), len(text)))
+        return made
+
+    def case_label_sets(self):
+        """30,000 labels, or the same 100 in each row."""
+        def text(label):
+            return 'text,label\n' + ''.join(f'text {row},' + '|'.join(f'{label(row, i):08}' for i in range(100)) + '\n'
+                                            for row in range(300))
+        return self.data_check('--multi-label', crafted=text(lambda row, i: 100 * row + i), control=text(lambda row, i: i))
+
+    def case_csv_columns(self):
+        """Many columns in few rows, or few in many."""
+        def text(rows, columns):
+            return ('text,label,' + ','.join(f'c{i:06}' for i in range(columns)) + '\n' +
+                    ('a text,yes,' + ',' * (columns - 1) + '\nanother,no,' + ',' * (columns - 1) + '\n') * (rows // 2))
+        wide = text(2000, 4000)
+        return self.data_check(crafted=wide, control=text(len(wide) // 14, 2))
+
+
+def processor():
+    for line in pathlib.Path('/proc/cpuinfo').read_text().splitlines():
+        if line.startswith('model name'):
+            return line.split(':', 1)[1].strip()
+    return platform.machine()
 
 
 def main():
@@ -342,19 +413,22 @@ def main():
                'control': control,
                'time': round(max(crafted['seconds'], FLOOR_S) / max(control['seconds'], FLOOR_S), 2),
                'memory': round(max(crafted['mib'], FLOOR_MIB) / max(control['mib'], FLOOR_MIB), 2)}
-        row['kept'] = row['time'] <= MOST and row['memory'] <= MOST
+        statuses = crafted['status'], control['status']
+        row['kept'] = row['time'] <= MOST and row['memory'] <= MOST and statuses == STATUS.get(name, (0, 0))
         record.append(row)
         if not row['kept']:
             broken.append(row['reader'])
         print(f"{row['reader']:20} {size:>9} B  {crafted['seconds']:7.2f} s {crafted['mib']:7.1f} MiB ({crafted['status']})  "
               f"control {control['seconds']:7.2f} s {control['mib']:7.1f} MiB ({control['status']})  "
               f"time {row['time']:5.2f}x memory {row['memory']:5.2f}x {'' if row['kept'] else 'BROKEN'}", flush=True)
-    version = subprocess.run([program, '--version'], capture_output=True, text=True, check=True).stdout.strip()
+    build = json.loads(subprocess.run([program, 'doctor', '--json'], capture_output=True, text=True, check=True).stdout)
     if flags.out:
-        flags.out.write_text(json.dumps({'version': version, 'most': MOST, 'floor_seconds': FLOOR_S, 'floor_mib': FLOOR_MIB,
-                                         'readers': record}, indent=1) + '\n')
+        flags.out.write_text(json.dumps({
+            'date': datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%M:%SZ'), 'version': build['version'],
+            'commit': build['commit'], 'machine': {'cpu': processor(), 'cores': os.cpu_count()}, 'most': MOST,
+            'floor_seconds': FLOOR_S, 'floor_mib': FLOOR_MIB, 'readers': record}, indent=1) + '\n')
     if broken:
-        print('more than twice the control:', ', '.join(broken))
+        print('more than twice the control, or another exit status than expected:', ', '.join(broken))
     return 1 if broken else 0
 
 

@@ -275,7 +275,7 @@ void keyless(const Setting& given, Record& record) {
   record.set("rounds_of_uploads", rounds);
   record.at_most(setting.tls ? "MiB more at the most, beside 1,024 keyless connections in TLS"
                              : "MiB more at the most, beside 1,024 keyless connections",
-                 rounded(most - before), setting.tls ? 96 : 64);
+                 rounded(most - before), 64);
   record.at_least("answered of 20 uploads of 1.5 s with a key, in the worst round", fewest, kUploads);
 }
 
