@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 // "5: complaint, notice, praise …", as many names as fit a line.
 std::string labels_text(const TrainingData& data) {
-  constexpr size_t kRoom = 80;
+  constexpr size_t kColumns = 80;
   const OutputSpec& outcome = data.outcome;
   if (outcome.problem == Problem::regression) {
     return outcome.range ? fmt::format("numbers from {:g} to {:g}", outcome.range->first, outcome.range->second)
@@ -27,7 +27,7 @@ std::string labels_text(const TrainingData& data) {
   }
   std::string text = fmt::format("{}: ", outcome.labels.size());
   for (size_t i = 0; i < outcome.labels.size(); ++i) {
-    if (i > 0 && width_of(text) + width_of(outcome.labels[i]) > kRoom) return text + " …";
+    if (i > 0 && width_of(text) + width_of(outcome.labels[i]) > kColumns) return text + " …";
     text += (i > 0 ? ", " : "") + outcome.labels[i];
   }
   const bool f1 = std::find(data.metrics.begin(), data.metrics.end(), Metric::f1) != data.metrics.end();

@@ -94,7 +94,7 @@ struct Try {
   std::string test;
   int number = 1;
   TriedIn in;
-  std::vector<int64_t> rows, beside, known;
+  std::vector<int64_t> rows = {}, beside = {}, known = {};
 };
 
 // Whether an earlier try shares its delta with a new one.
