@@ -81,5 +81,15 @@ TEST(EngineAllocations, AreIndependentOfLayers) {
   }
 }
 
+// Before the first layer, too: what is asked for is the answer.
+TEST(EngineAllocations, AreNoneForExit0) {
+  const ModelSpec spec = small_spec();
+  Engine engine(make_model(spec, with_exit_0(spec, own_exits(spec, 9), 6, 2)), {.threads = 2});
+  const std::vector<Encoding> texts = {random_text(spec, 17)};
+  const int64_t at_0 = allocations_of(engine, texts, {.policy = engine.bind(parse_policy("layer:0"))});
+  EXPECT_GT(at_0, 0);
+  EXPECT_EQ(allocations_of(engine, texts, {.policy = engine.bind(parse_policy("layer:1"))}), at_0);
+}
+
 }  // namespace
 }  // namespace exeunt

@@ -56,6 +56,29 @@ TEST(NgramFeatures, LongWordHasBoundedFeatures) {
   EXPECT_LT(features(pieces, 10, {0, 1, 0}).size(), 200U);
 }
 
+// The text of each token, a blank first where it begins a word.
+std::vector<std::string> texts_of(const TokenPieces& pieces) {
+  std::vector<std::string> out;
+  for (size_t id = 0; id + 1 < pieces.begins.size(); ++id)
+    out.emplace_back(pieces.bytes.begin() + pieces.begins[id], pieces.bytes.begin() + pieces.begins[id + 1]);
+  return out;
+}
+
+TEST(TokenPieces, BeginWordsAsTheirTokenizerMarksThem) {
+  const Scratch wordpiece, unigram, bpe;
+  wordpiece.write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nhi\n##gh\n##\n");
+  EXPECT_THAT(texts_of(token_pieces(*load_tokenizer(wordpiece.path()), 8)),
+              ElementsAre(" [PAD]", " [UNK]", "", "", " hi", "gh", " ##", ""));
+  unigram.write("tokenizer.json",
+                R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["?",0],["▁hi",-1],["gh",-2],["▁",-3]]},
+                                     "pre_tokenizer":{"type":"Metaspace","replacement":"▁","prepend_scheme":"always"}})");
+  EXPECT_THAT(texts_of(token_pieces(*load_tokenizer(unigram.path()), 4)), ElementsAre("?", " hi", "gh", "▁"));
+  bpe.write("vocab.json", R"({"<s>":0,"</s>":1,"<unk>":2,"h":3,"i":4,"Ġ":5,"hi":6,"Ġhi":7})");
+  bpe.write("merges.txt", "#version: 0.2\nh i\nĠ hi\n");
+  EXPECT_THAT(texts_of(token_pieces(*load_tokenizer(bpe.path()), 8)),
+              ElementsAre("", "", "<unk>", "h", "i", "Ġ", "hi", " hi"));
+}
+
 TEST(NgramExit, AddsRowsOverRootOfTheirNumberToBias) {
   ModelSpec spec = small_spec();
   const ExitLayout layout = with_exit_0(spec, own_exits(spec, 2), 1, 2);
@@ -113,6 +136,27 @@ TEST(NgramExit, RejectsPiecesOutOfOrder) {
     set.tensors["exits.ngrams.begins"] = view_of(DType::i32, begins);
     EXPECT_THAT(refusal({spec, layout, set}), HasSubstr("exits.ngrams.begins")) << broken;
   }
+}
+
+TEST(NgramExit, RejectsTensorsThatDoNotFit) {
+  const ModelSpec spec = small_spec();
+  const ExitLayout layout = with_exit_0(spec, own_exits(spec), 6, 2);
+  const Checkpoint sound = make_model(spec, layout);
+  const auto complaint = [&](const std::string& name, DType dtype, std::vector<int64_t> shape) {
+    TensorSet set = sound.tensors();
+    const std::vector<std::byte> bytes(4 * (size_t{1} << 8));
+    set.tensors[name] = {.dtype = dtype, .shape = shape, .strides = {}, .bytes = bytes};
+    if (shape.empty()) set.tensors.erase(name);
+    return std::string(error_of([&] { (void)Checkpoint(spec, layout, set); }).what());
+  };
+  EXPECT_THAT(complaint("exits.ngrams.table", DType::bf16, {32, 2}),
+              HasSubstr("tensor 'exits.ngrams.table': got shape [32, 2], want [64, 2]"));
+  EXPECT_THAT(complaint("exits.ngrams.table", DType::bf16, {64, 3}), HasSubstr("want [64, 2]"));
+  EXPECT_THAT(complaint("exits.ngrams.table", DType::f32, {64, 2}), HasSubstr("got F32, want BF16"));
+  EXPECT_THAT(complaint("exits.ngrams.output", DType::f32, {4, 2}), HasSubstr("got shape [4, 2], want [3, 2]"));
+  EXPECT_THAT(complaint("exits.ngrams.bias", DType::f32, {4}), HasSubstr("got shape [4], want [3]"));
+  EXPECT_THAT(complaint("exits.ngrams.begins", DType::i32, {32}), HasSubstr("got shape [32], want [31]"));
+  EXPECT_THAT(complaint("exits.ngrams.pieces", DType::u8, {}), HasSubstr("'exits.ngrams.pieces' is missing"));
 }
 
 TEST(ExitZero, AnswersWithoutRunningALayer) {
