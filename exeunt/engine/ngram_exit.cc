@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "exeunt/base/error.h"
 #include "exeunt/base/half.h"
@@ -62,8 +63,9 @@ NgramExit::NgramExit(const Checkpoint& checkpoint)
       features_(pieces_.bytes, pieces_.begins, checkpoint.exits().ngrams->bits) {
   check_finite("exits.ngrams.bias", bias_);
   if (rank_ < outputs_) {
-    output_ = to_floats(checkpoint.get("exits.ngrams.output"));
-    check_finite("exits.ngrams.output", output_);
+    const TensorView& output = checkpoint.get("exits.ngrams.output");
+    check_finite("exits.ngrams.output", to_floats(output));
+    output_ = to_floats(transposed(output));  // [rank, outputs]
   }
   const TensorView& table = checkpoint.get("exits.ngrams.table");
   if (table.contiguous() && reinterpret_cast<uintptr_t>(table.bytes.data()) % alignof(uint16_t) == 0) {
@@ -84,22 +86,30 @@ NgramExit::NgramExit(const Checkpoint& checkpoint)
 void NgramExit::run(std::span<const int32_t> ids, float* logits) const noexcept {
   std::array<float, kMaxNgramRank> sum = {};
   const auto rank = static_cast<size_t>(rank_);
-  int count = 0;
-  features_.each(ids, [&](uint32_t place) {
+  constexpr size_t kAhead = 16;  // rows that are on their way from memory
+  std::array<uint32_t, kAhead> places = {};
+  size_t count = 0;
+  const auto add = [&](uint32_t place) {
     const uint16_t* row = table_ + place * rank;
     for (size_t c = 0; c < rank; ++c) sum[c] += bf16_to_float(row[c]);
-    ++count;
+  };
+  features_.each(ids, [&](uint32_t place) {
+    __builtin_prefetch(table_ + place * rank);
+    const uint32_t before = std::exchange(places[count % kAhead], place);
+    if (count++ >= kAhead) add(before);
   });
-  const float scale = 1 / std::sqrt(static_cast<float>(std::max(count, 1)));
+  for (size_t i = count - std::min(count, kAhead); i < count; ++i) add(places[i % kAhead]);
+  const float scale = 1 / std::sqrt(static_cast<float>(std::max(count, size_t{1})));
   for (size_t c = 0; c < rank; ++c) sum[c] *= scale;
   std::copy(bias_.begin(), bias_.end(), logits);
   if (output_.empty()) {
     for (size_t c = 0; c < rank; ++c) logits[c] += sum[c];
     return;
   }
-  const float* row = output_.data();
-  for (int o = 0; o < outputs_; ++o, row += rank) {
-    for (size_t c = 0; c < rank; ++c) logits[o] += row[c] * sum[c];
+  // Side by side for all outputs, which the compiler makes vectors of; each still sums over c in order.
+  const float* column = output_.data();
+  for (size_t c = 0; c < rank; ++c, column += outputs_) {
+    for (int o = 0; o < outputs_; ++o) logits[o] += column[o] * sum[c];
   }
 }
 
