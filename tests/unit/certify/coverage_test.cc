@@ -134,6 +134,19 @@ TEST(CoverageOfCalibration, DetectsAnInvalidBound) {
   EXPECT_GT(loose.mean_risk, 0.03 + 2 * loose.standard_error);
 }
 
+// A first exit before the first layer, which some answers leave at.
+TEST(CoverageOfCalibration, HoldsWithExit0) {
+  ExitTrace population = synthetic();
+  population.info.layers = {0, 1, 2, 3};
+  const int count = splits() / 3;
+  const CalibrationPlan plan = plan_of(0.05, RiskMethod::ltt_binomial);
+  const Coverage coverage = cover("synthetic with exit 0", {population, plan, kSynthetic, 0.05}, count);
+  EXPECT_LE(coverage.violations, allowed(count));
+  const CalibrationData data = split_for_calibration(population, 1000, kSynthetic);
+  const PolicyEntry entry = calibrate(data, plan).entry;
+  EXPECT_GT(entry.exit_rates(entry.policy).at(0), 0) << "nothing is tested where no text leaves there";
+}
+
 // The other losses and tasks, by a tenth of the splits.
 TEST(CoverageOfCalibration, OtherLossesAndTasks) {
   const int count = std::max(15, splits() / 10);
