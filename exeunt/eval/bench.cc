@@ -322,6 +322,8 @@ double time_once(Engine& engine, const Ask& ask, std::span<const Encoding> texts
 ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
   const std::vector<ExitSite>& sites = model.exits().sites;
   const auto layers = static_cast<size_t>(model.spec().layers);
+  const size_t before = sites.front().after == 0 ? 1 : 0;  // exits before the first layer
+  const bool several = sites.size() > before + 1;
   ProfileEntry entry;
   entry.lengths = plan.lengths;
   entry.layer_ms.assign(layers, {});
@@ -347,11 +349,14 @@ ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
   measure(ClsFirst::never, [&](size_t, auto&& time, Engine& engine) {
     const double all_exits = time(leave_at(engine, 0));
     const double last_exit = time(engine.bind(parse_policy("full")));
-    const double first_exit = time(engine.bind(parse_policy(fmt::format("layer:{}", sites.front().after))));
-    const double count = static_cast<double>(sites.size());
-    const double exit = sites.size() > 1 ? std::max(0.0, (all_exits - last_exit) / (count - 1)) : 0;
-    const double depth = static_cast<double>(layers) - (sites.size() > 1 ? sites.front().after : 0);
-    const double layer = std::max(0.0, (last_exit - (sites.size() > 1 ? first_exit : 0)) / depth);
+    const auto after = [&](int depth) { return time(engine.bind(parse_policy(fmt::format("layer:{}", depth)))); };
+    const double exit_0 = before > 0 ? after(0) : 0;  // with what a text takes besides, as the embeddings have it
+    if (before > 0) entry.exit_0_ms.push_back(exit_0);
+    const double first_exit = several ? after(sites[before].after) : 0;
+    const double others = static_cast<double>(sites.size() - before) - 1;
+    const double exit = several ? std::max(0.0, (all_exits - last_exit - exit_0) / others) : 0;
+    const double depth = static_cast<double>(layers) - (several ? sites[before].after : 0);
+    const double layer = std::max(0.0, (last_exit - first_exit) / depth);
     entry.exit_ms.push_back(exit);
     entry.embedding_ms.push_back(std::max(0.0, last_exit - static_cast<double>(layers) * layer - exit));
     for (auto& row : entry.layer_ms) row.push_back(layer);
@@ -359,7 +364,7 @@ ProfileEntry measure_profile(const Checkpoint& model, const ProfilePlan& plan) {
   // As it runs: what the layer takes at which a text leaves.
   measure(plan.engine.cls_first, [&](size_t i, auto&& time, Engine& engine) {
     double leave = entry.layer_ms.front()[i];
-    for (size_t layer = 0, site = sites.front().after == 0 ? 1 : 0; layer < layers; ++layer) {
+    for (size_t layer = 0, site = before; layer < layers; ++layer) {
       if (site < sites.size() && sites[site].after == static_cast<int>(layer) + 1) {
         const double whole = time(engine.bind(parse_policy(fmt::format("layer:{}", layer + 1))));
         leave = std::max(0.0, whole - entry.embedding_ms[i] - entry.exit_ms[i] -

@@ -232,7 +232,10 @@ ScorerOptions scorer_options(const Measured& measured) {
     options.milliseconds = [&measured](int exit, int tokens, const std::vector<int>& evaluated) {
       const int after = measured.trace.info.layers.at(static_cast<size_t>(exit));
       const auto asked = std::upper_bound(evaluated.begin(), evaluated.end(), after) - evaluated.begin();
-      return predicted_ms(*measured.profile, {.after = after, .tokens = tokens, .asked = static_cast<int>(asked)});
+      return predicted_ms(*measured.profile, {.after = after,
+                                              .tokens = tokens,
+                                              .asked = static_cast<int>(asked),
+                                              .exit_0 = asked > 0 && evaluated.front() == 0});
     };
   }
   return options;

@@ -35,6 +35,7 @@ void check_entry(const ProfileEntry& entry, int layers, const std::string& where
   check_layers("layer_ms", entry.layer_ms);
   if (!entry.leave_ms.empty()) check_layers("leave_ms", entry.leave_ms);
   check_times("exit_ms", entry.exit_ms);
+  if (!entry.exit_0_ms.empty()) check_times("exit_0_ms", entry.exit_0_ms);
 }
 
 // The time at `tokens`, from those at `lengths`.
@@ -99,9 +100,10 @@ int measured_pack_rows(const Profile& profile, std::string_view device, std::str
 double predicted_ms(const ProfileEntry& entry, const TimedDeparture& departure) {
   check(departure.after >= 0 && static_cast<size_t>(departure.after) <= entry.layer_ms.size(), "a layer of the model");
   const auto time = [&](const std::vector<double>& times) { return at_length(entry.lengths, times, departure.tokens); };
-  if (departure.after == 0) return time(entry.exit_ms);
+  const double exit = time(entry.exit_ms), exit_0 = entry.exit_0_ms.empty() ? exit : time(entry.exit_0_ms);
+  if (departure.after == 0) return exit_0;
   const auto last = static_cast<size_t>(departure.after) - 1;
-  double total = time(entry.embedding_ms) + departure.asked * time(entry.exit_ms);
+  double total = time(entry.embedding_ms) + departure.asked * exit + (departure.exit_0 ? exit_0 - exit : 0);
   for (size_t layer = 0; layer < last; ++layer) total += time(entry.layer_ms[layer]);
   return total + time(entry.leave_ms.empty() ? entry.layer_ms[last] : entry.leave_ms[last]);
 }

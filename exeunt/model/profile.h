@@ -27,6 +27,7 @@ struct ProfileEntry {
   std::vector<std::vector<double>> layer_ms = {};  // [layers][lengths] for a text that continues
   std::vector<std::vector<double>> leave_ms = {};  // [layers][lengths] for one that exits there; empty = the same
   std::vector<double> exit_ms = {};                // [lengths] per evaluated exit
+  std::vector<double> exit_0_ms = {};              // [lengths] of the one before the first layer; empty = as any
   std::optional<int> pack_rows = {};  // texts that wait run together up to so many rows; none: not measured
 
   template <class Self, class Visit>
@@ -40,6 +41,7 @@ struct ProfileEntry {
     visit(Field{.name = "layer_ms", .low = 0, .high = kMaxMs, .required = true}, self.layer_ms);
     visit(Field{.name = "leave_ms", .low = 0, .high = kMaxMs, .omit_empty = true}, self.leave_ms);
     visit(Field{.name = "exit_ms", .low = 0, .high = kMaxMs, .required = true}, self.exit_ms);
+    visit(Field{.name = "exit_0_ms", .low = 0, .high = kMaxMs, .omit_empty = true}, self.exit_0_ms);
     visit(Field{.name = "pack_rows", .low = 1, .high = kMaxPackRows, .omit_empty = true}, self.pack_rows);
   }
 
@@ -77,6 +79,7 @@ struct Profile {
 // extrapolation over the measured lengths; never below zero.
 struct TimedDeparture {
   int after = 0, tokens = 0, asked = 0;
+  bool exit_0 = false;  // the exit before the first layer is one of those asked
 };
 [[nodiscard]] double predicted_ms(const ProfileEntry& entry, const TimedDeparture& departure);
 

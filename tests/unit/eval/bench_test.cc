@@ -14,6 +14,7 @@
 #include "exeunt/model/exeunt_folder.h"
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 #include "tests/unit/policy/traces.h"
 
 namespace exeunt {
@@ -323,6 +324,20 @@ TEST(Bench, TracesKernelsOfLongestText) {
   EXPECT_EQ(error_of([&] { (void)kernel_trace(model, plan); }).code(), Code::usage);
 }
 
+TEST(Bench, ProfileHasTimeOfExit0) {
+  const ModelSpec spec = small_spec();
+  ProfilePlan plan;
+  plan.engine.precision = Precision::fp32;
+  plan.engine.threads = 1;
+  plan.lengths = {4, 16};
+  plan.seconds = 0;
+  const ProfileEntry entry = measure_profile(make_model(spec, with_exit_0(spec, own_exits(spec))), plan);
+  ASSERT_EQ(entry.exit_0_ms.size(), 2U);
+  EXPECT_GT(entry.exit_0_ms[0], 0);
+  EXPECT_EQ(entry.layer_ms.size(), 3U);
+  EXPECT_EQ(entry.leave_ms.size(), 3U);
+}
+
 TEST(Bench, ProfileCanBeReadBack) {
   const Checkpoint model = random_model(tiny_spec(), BenchHeads::every);
   ProfilePlan plan;
@@ -337,6 +352,7 @@ TEST(Bench, ProfileCanBeReadBack) {
   EXPECT_EQ(read.entries[0].precision, "fp32");
   EXPECT_EQ(read.entries[0].layer_ms.size(), 4U);
   EXPECT_GE(read.entries[0].pack_rows, 1);
+  EXPECT_TRUE(read.entries[0].exit_0_ms.empty());
   EXPECT_GT(predicted_ms(read.entries[0], {.after = 4, .tokens = 16, .asked = 4}), 0);
 }
 

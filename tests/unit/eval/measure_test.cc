@@ -87,6 +87,13 @@ TEST(Measure, ScoresByTaskModelAndProfile) {
   // The second exit, after both of the exits up to it were asked.
   EXPECT_DOUBLE_EQ(all.milliseconds(1, 4, {1, 2, 3}), 1 + 2 * 1 + 2 * 0.5);
   EXPECT_DOUBLE_EQ(all.milliseconds(1, 8, {2, 3}), 2 + 2 * 2 + 1);
+  measured.trace.info.layers = {0, 2, 3};
+  measured.profile->exit_0_ms = {0.25, 0.5};
+  const ScorerOptions with_exit_0 = scorer_options(measured);
+  EXPECT_DOUBLE_EQ(with_exit_0.milliseconds(0, 4, {0, 2, 3}), 0.25);
+  EXPECT_DOUBLE_EQ(with_exit_0.milliseconds(1, 4, {0, 2, 3}), 1 + 2 * 1 + 0.25 + 0.5);
+  EXPECT_DOUBLE_EQ(with_exit_0.milliseconds(1, 4, {2, 3}), 1 + 2 * 1 + 0.5) << "exit 0 is not asked";
+  measured.trace.info.layers = {1, 2, 3};
   const std::vector<int> evaluated{1, 2};
   const int64_t macs = departure_macs(measured.model->spec(), measured.model->exits(),
                                       {.after = 2, .tokens = 4, .evaluated = evaluated});

@@ -36,6 +36,15 @@ TEST(Profile, PredictsSumOfParts) {
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 2, .tokens = 20, .asked = 1}), 2 + 20 + 12 + 0.5);
 }
 
+TEST(Profile, Exit0HasItsOwnTime) {
+  ProfileEntry entry = parse_entries(kEntry).entries.at(0);
+  EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 0, .tokens = 10, .asked = 1, .exit_0 = true}), 0.5) << "old files";
+  entry.exit_0_ms = {0.1, 0.2};
+  EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 0, .tokens = 10, .asked = 1, .exit_0 = true}), 0.1);
+  EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 10, .asked = 2, .exit_0 = true}), 1 + 3 + 0.5 + 0.1);
+  EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 10, .asked = 1}), 1 + 3 + 0.5);
+}
+
 TEST(Profile, InterpolatesAndExtrapolatesLinearly) {
   ProfileEntry entry = parse_entries(kEntry).entries.at(0);
   EXPECT_DOUBLE_EQ(predicted_ms(entry, {.after = 1, .tokens = 15, .asked = 0}), 1.5 + 4.5);
