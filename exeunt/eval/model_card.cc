@@ -170,7 +170,10 @@ std::string exit_table(const Checkpoint& model, const Json& results) {
   for (const ExitSite& site : exits.sites) {
     const double cost = mflops(departure_macs(model.spec(), exits, {.after = site.after, .tokens = kTokens}));
     out += fmt::format("| {} | {} | {:.0f} |", site.after,
-                       site.reader ? "row 0 and a learned mean of all rows" : cell(word_of(exits.input)), cost);
+                       site.after == 0 ? "hashed n-grams, before the first layer"
+                       : site.reader   ? "row 0 and a learned mean of all rows"
+                                       : cell(word_of(exits.input)),
+                       cost);
     for (const Json& row : rows) {
       if (row.at("layer") != site.after) continue;
       for (const auto& [name, value] : scores_of(row)) out += fmt::format(" {:.2f} |", 100 * value);

@@ -5,6 +5,7 @@
 #include "exeunt/policy/policy_text.h"
 #include "tests/fixtures/golden_text.h"
 #include "tests/fixtures/scratch.h"
+#include "tests/unit/engine/random_model.h"
 #include "tests/unit/model/tiny.h"
 
 namespace exeunt {
@@ -63,6 +64,14 @@ TEST(ModelCard, ContainsExitsPromiseAndResults) {
   EXPECT_THAT(card, HasSubstr("| 2 % | `entropy:0.4` | 25 % |"));
   EXPECT_THAT(card, HasSubstr("Answers are promised, scores are not"));
   EXPECT_THAT(card, HasSubstr("Recipe `pabee` on SST-2"));
+}
+
+TEST(ModelCard, SaysThatExit0ReadsNoRows) {
+  const ModelSpec spec = small_spec();
+  const Checkpoint model = make_model(spec, with_exit_0(spec, own_exits(spec)));
+  const std::string card = model_card(model, {.name = "m"});
+  EXPECT_THAT(card, HasSubstr("| 0 | hashed n-grams, before the first layer | 0 |"));
+  EXPECT_THAT(card, HasSubstr("| 1 | cls | "));
 }
 
 // Whole cards: of every reader and problem, with all facts and with none.
