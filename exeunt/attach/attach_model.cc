@@ -450,10 +450,11 @@ class AttachFlow {
     const DropOutcome& first = result_.calibration.outcomes.front();
     if (first.policy.rule == PolicySpec{}.rule) {
       observer_.notice(fmt::format(
-          "no exit can be used within {:g} %: every text runs all layers; more texts make better exits, and a larger "
+          "no exit saves time within {:g} %: every text runs all layers; more texts make better exits, and a larger "
           "--max-drop allows more",
           100 * first.max_drop));
     }
+    report_majority(fp32_.report, observer_);
     report_rare_answers(result_.calibration.entry, finished_.exits().labels, observer_);
     result_.exits = exit_reports(fp32_.report);
     result_.full = score_of(fp32_.report, PolicySpec{});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <numeric>
 
@@ -91,26 +92,6 @@ void report_losses(const Calibrated& done, const Observer& observer) {
                       name_of(done.calibration.entry.certificate->loss)));
     }
   }
-}
-
-// Whether full depth is better than the answer that is right most often.
-void report_majority(const ExitTrace& trace, const Observer& observer) {
-  const TraceInfo& info = trace.info;
-  if (!trace.labelled() || info.problem != Problem::classification || trace.rows == 0) return;
-  std::vector<size_t> gold(info.labels.size());
-  size_t right = 0;
-  for (size_t row = 0; row < trace.rows; ++row) {
-    const auto label = static_cast<size_t>(trace.gold[row]);
-    if (label < gold.size()) ++gold[label];
-    right += trace.right(row, trace.full_depth(row)) ? 1 : 0;
-  }
-  const auto most = std::max_element(gold.begin(), gold.end());
-  if (right > *most) return;
-  observer.notice(
-      fmt::format("the model is no better than answering '{}' to every text: {} of {} answers at full depth are "
-                  "correct, against {}; "
-                  "a promise about changed answers does not make it useful",
-                  info.labels[static_cast<size_t>(most - gold.begin())], right, trace.rows, *most));
 }
 
 // Times by the profile that the user names, which must know the precision of the rows.
@@ -339,6 +320,27 @@ GroupPlan groups_of(const CalibrateOptions& options, const Measured& measured) {
     plan.values.push_back(data.labels.at(static_cast<size_t>(found->second)));
   }
   return plan;
+}
+
+void report_majority(const ExitTrace& trace, const Observer& observer) {
+  const TraceInfo& info = trace.info;
+  if (info.problem != Problem::classification) return;
+  std::vector<size_t> gold(info.labels.size());
+  size_t labelled = 0, right = 0;
+  for (size_t row = 0; row < trace.rows; ++row) {
+    if (std::isnan(trace.gold[row])) continue;
+    ++labelled;
+    const auto label = static_cast<size_t>(trace.gold[row]);
+    if (label < gold.size()) ++gold[label];
+    right += trace.right(row, trace.full_depth(row)) ? 1 : 0;
+  }
+  const auto most = std::max_element(gold.begin(), gold.end());
+  if (labelled == 0 || right > *most) return;
+  observer.notice(
+      fmt::format("the model is no better than answering '{}' to every text: {} of {} answers at full depth are "
+                  "correct, against {}; "
+                  "a promise about changed answers does not make it useful",
+                  info.labels[static_cast<size_t>(most - gold.begin())], right, labelled, *most));
 }
 
 void report_rare_answers(const PolicyEntry& entry, const std::vector<std::string>& labels, const Observer& observer) {

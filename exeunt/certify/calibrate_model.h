@@ -45,6 +45,9 @@ struct Calibrated : CertifiedChoice {
 // (usage).
 void require_value_range(bool regression, const ValueRange& known, const ValueRange& named);
 
+// A notice where full depth is no better, on the rows with a label, than the answer that is right most often.
+void report_majority(const ExitTrace& trace, const Observer& observer);
+
 // A notice where a class is so rare that all its answers could change within the promise.
 void report_rare_answers(const PolicyEntry& entry, const std::vector<std::string>& labels, const Observer& observer);
 

@@ -194,6 +194,28 @@ TEST(RareAnswers, AreNoticedWhereAllOfThemCouldChange) {
   EXPECT_THAT(notices({990, 10}, {"a", "b"}), IsEmpty());
 }
 
+// Two exits, both of which answer the first label to ten rows.
+TEST(Majority, IsCountedOnTheRowsWithALabel) {
+  const auto notices = [](std::vector<float> gold) {
+    ExitTrace trace;
+    trace.rows = 10;
+    trace.exits = trace.width = 2;
+    trace.info.labels = {"a", "b"};
+    trace.info.layers = {1, 2};
+    for (int i = 0; i < 20; ++i) trace.logits.insert(trace.logits.end(), {1, 0});
+    trace.gold = std::move(gold);
+    Heard heard;
+    report_majority(trace, heard.observer);
+    return heard.notices;
+  };
+  const float none = std::nanf("");
+  EXPECT_THAT(notices({0, 0, 0, 1, none, none, none, none, none, none}),
+              ElementsAre("the model is no better than answering 'a' to every text: 3 of 4 answers at full depth are "
+                          "correct, against 3; a promise about changed answers does not make it useful"));
+  EXPECT_THAT(notices({1, 1, 1, 1, 1, 0, 0, 0, none, none}), Contains(HasSubstr("3 of 8")));
+  EXPECT_THAT(notices(std::vector<float>(10, none)), IsEmpty());
+}
+
 TEST(CalibrateModel, PolicyOfAnotherPrecisionMapHasNoPromise) {
   const ManyTexts model;
   (void)calibrate_model(model.calibrate(), quiet());
