@@ -341,18 +341,21 @@ class AttachFlow {
     }
     reorder(drawn_, order);
     const RiskMethod method = info_of(loss).counts && weights.most == 1 ? RiskMethod::ltt_binomial : RiskMethod::wsr;
-    const double delta = job_.plan.delta * budget_share(job_.plan, max_drop);
     for (int tries = 0, next = 1; next > tries;) {
       tries = next;
-      const auto needed =
-          static_cast<size_t>(rows_without_loss({loss, method, max_drop, share_of_try(tries) * delta}, weights));
+      const auto delta_for = [&](double drop) {
+        return job_.plan.delta * budget_share(job_.plan, drop) * share_of_try(tries);
+      };
+      size_t needed = 0;
+      for (const double drop : job_.plan.max_drops)
+        needed = std::max(needed, static_cast<size_t>(rows_without_loss({loss, method, drop, delta_for(drop)}, weights)));
       AttachParts parts = split_texts(known + weights.of.size(), known, needed, max_drop, 1 - job_.plan.delta, tries,
                                       weights.most > 1 ? unit_of(job_.plan.cluster_by) : "texts");
       if (method == RiskMethod::ltt_binomial) {  // no row in vain, as in split_for_calibration()
         const size_t both = parts.certify + parts.report;
         parts.certify = static_cast<size_t>(critical_rows(static_cast<int64_t>(parts.certify),
                                                           static_cast<int64_t>(parts.certify + parts.report / 2),
-                                                          max_drop, share_of_try(tries) * delta));
+                                                          max_drop, delta_for(max_drop)));
         parts.report = both - parts.certify;
       }
       const size_t learn = parts.learn - known, fit = learn + parts.fit, certify = fit + parts.certify;
