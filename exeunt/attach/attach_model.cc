@@ -53,9 +53,7 @@ constexpr const char* kAttachFile = "attach.json";
 // attach.json beside a model whose exits were attached: from which weights, texts and settings they were trained.
 struct AttachRecord {
   std::string format = "exeunt.attach/1";
-  std::string weights = {};  // of the finished model
-  std::string family = {};
-  std::string texts = {};
+  std::string weights = {}, family = {}, texts = {};  // the finished model's weights
   int64_t rows = 0, learned = 0, chosen = 0, certified = 0, reported = 0;
   int max_length = 0, texts_per_row = 1;
   std::string engine = {}, precision = {};
@@ -348,15 +346,15 @@ class AttachFlow {
       };
       size_t needed = 0;
       for (const double drop : job_.plan.max_drops)
-        needed = std::max(needed, static_cast<size_t>(rows_without_loss({loss, method, drop, delta_for(drop)}, weights)));
+        needed =
+            std::max(needed, static_cast<size_t>(rows_without_loss({loss, method, drop, delta_for(drop)}, weights)));
       AttachParts parts = split_texts(known + weights.of.size(), known, needed, max_drop, 1 - job_.plan.delta, tries,
                                       weights.most > 1 ? unit_of(job_.plan.cluster_by) : "texts");
       if (method == RiskMethod::ltt_binomial) {  // no row in vain, as in split_for_calibration()
-        const size_t both = parts.certify + parts.report;
-        parts.certify = static_cast<size_t>(critical_rows(static_cast<int64_t>(parts.certify),
-                                                          static_cast<int64_t>(parts.certify + parts.report / 2),
-                                                          max_drop, delta_for(max_drop)));
-        parts.report = both - parts.certify;
+        const auto rows = static_cast<int64_t>(parts.certify), more = static_cast<int64_t>(parts.report) / 2;
+        const auto used = static_cast<size_t>(critical_rows(rows, rows + more, max_drop, delta_for(max_drop)));
+        parts.report = parts.certify + parts.report - used;
+        parts.certify = used;
       }
       const size_t learn = parts.learn - known, fit = learn + parts.fit, certify = fit + parts.certify;
       result_.parts = {.learn = ends[learn],
