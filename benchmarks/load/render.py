@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures of lab/notebooks/reliability.md, and the table of attacks in docs/reliability.md, from the records in
-benchmarks/results/serve.jsonl, one trial a line.
+benchmarks/results/serve.jsonl, one trial a line; and there the table of crafted files, from benchmarks/files/crafted_files.json.
 
     render.py                     writes them between the marks
     render.py --check             fails if the page does not hold them
@@ -26,10 +26,12 @@ ATTACKS = [
     ('… nor by first messages of handshakes, whose senders leave', 'attack-tls-hello'),
     ('A key comes before memory, on every route; uploads with a key are not pushed out', 'keyless'),
     ('… beside connections that only come and stay', 'keyless-idle'),
-    ('… with TLS', 'keyless-tls'),
+    ('… with TLS, uploads from another address', 'keyless-tls'),
     ('… beside TLS handshakes', 'keyless-tls-handshake'),
     ('… beside first messages of handshakes', 'keyless-tls-hello'),
 ]
+CRAFTED = ROOT / 'benchmarks/files/crafted_files.json'
+BEGIN_CRAFTED = '<!-- crafted files: made by benchmarks/load/render.py -->'
 BEGIN, END = '<!-- figures: made by benchmarks/load/render.py -->', '<!-- end of figures -->'
 
 
@@ -171,21 +173,33 @@ def attacks():
     return table(['promise', 'trial', 'figure', 'measured', 'wanted', 'kept', 'commit', 'other work meanwhile'], rows) + '\n'
 
 
-def written(path, made):
-    """The page with what was made between its marks."""
-    page = path.read_text(encoding='utf-8')
-    return page[:page.index(BEGIN) + len(BEGIN)] + '\n' + made + page[page.index(END):]
+def crafted_files():
+    """Crafted file / control, of the whole command."""
+    record, rows = json.loads(CRAFTED.read_text(encoding='utf-8')), []
+    for row in record['readers']:
+        used = [f"{row['crafted'][key]:.{digits}f}/{row['control'][key]:.{digits}f}" for key, digits in (('seconds', 2), ('mib', 0))]
+        rows.append([row['reader'], *used, f"{max(row['time'], row['memory']):.2f}×" + ('' if row['kept'] else ' **broken**')])
+    return (f"{record['date'][:10]}, commit {record['commit']}, {record['machine']['cpu']}:\n\n" +
+            table(['reader', 'time, s', 'memory, MiB', 'larger quotient'], rows) + '\n')
+
+
+def written(page, begin, made):
+    """The page with what was made between the marks."""
+    start = page.index(begin) + len(begin)
+    return page[:start] + '\n' + made + page[page.index(END, start):]
 
 
 def main():
     if sys.argv[1:2] == ['--add']:
         return add(*sys.argv[2:])
-    for path, made in ((DOCS, figures()), (PROMISES, attacks())):
-        page = written(path, made)
+    for path, parts in ((DOCS, {BEGIN: figures()}), (PROMISES, {BEGIN: attacks(), BEGIN_CRAFTED: crafted_files()})):
+        page = before = path.read_text(encoding='utf-8')
+        for begin, made in parts.items():
+            page = written(page, begin, made)
         if '--check' not in sys.argv:
             path.write_text(page, encoding='utf-8')
-        elif page != path.read_text(encoding='utf-8'):
-            sys.exit(f'{path.relative_to(ROOT)}: the figures are not those of benchmarks/results/serve.jsonl; run benchmarks/load/render.py')
+        elif page != before:
+            sys.exit(f'{path.relative_to(ROOT)}: the figures are not those of the stored records; run benchmarks/load/render.py')
 
 
 if __name__ == '__main__':
