@@ -47,7 +47,6 @@ constexpr size_t kManyLabels = 10;
 constexpr double kRate = 1e-3, kHighRate = 3e-3;  // of the exits; the high one for values and many labels
 
 using Seconds = std::chrono::duration<double>;
-
 constexpr const char* kAttachFile = "attach.json";
 
 // attach.json beside a model whose exits were attached: from which weights, texts and settings they were trained.
