@@ -128,19 +128,19 @@ TEST(Shadow, SkipsTextsNotDecidedByPolicy) {
   EXPECT_EQ(test.reference().runs(), 1);
 }
 
+TEST(Shadow, SkipsTextsThatNoPromiseCovers) {
+  TestShadow test;
+  test.sample(
+      Job{.shape = Shape::zero_shot, .texts = {{.text = "a", .pair = "b"}}, .zero_shot = ZeroShot{.labels = {"b"}}});
+  for (const size_t size : {100, 10})
+    test.sample(Job{.texts = {{.text = std::string(size, 'a')}}, .truncate_left = true});
+  test.sample({std::string(100, 'a')});
+  ASSERT_TRUE(test.until_watched(2)) << "the short one, and the one cut at its end";
+  EXPECT_EQ(test.reference().runs(), 2);
+}
+
 TEST(Shadow, CountsDroppedTextsAsNotCovered) {
   TestShadow test;
-  TEST(Shadow, SkipsTextsThatNoPromiseCovers) {
-    TestShadow test;
-    test.sample(
-        Job{.shape = Shape::zero_shot, .texts = {{.text = "a", .pair = "b"}}, .zero_shot = ZeroShot{.labels = {"b"}}});
-    for (const size_t size : {100, 10})
-      test.sample(Job{.texts = {{.text = std::string(size, 'a')}}, .truncate_left = true});
-    test.sample({std::string(100, 'a')});
-    ASSERT_TRUE(test.until_watched(2)) << "the short one, and the one cut at its end";
-    EXPECT_EQ(test.reference().runs(), 2);
-  }
-
   test.reference().hold(true);
   test.sample(std::vector<std::string>(Shadow::kMaxPending, "ab"));
   EXPECT_TRUE(test.point().upper_bound().has_value());
