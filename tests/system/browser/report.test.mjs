@@ -73,7 +73,7 @@ test("every part is there, and the certificate of the run that has one", async (
   const parts = await page.locator("h2").allTextContents();
   assert.deepEqual(parts, ["Quality against speed-up", "Quality at each exit", "Exit distribution", "Calibration", "Classes",
                            "Certificates", "Settings", "Examples", "Environment"]);
-  assert.match(await page.locator("#certificates + p").textContent(), /at most 1 % of answers to distinct texts differ .* confidence 95 %/);
+  assert.match(await page.locator("#certificates + p").textContent(), /at most 1 % of answers to requests differ .* confidence 95 %/);
   assert.equal(await page.locator(".glance tr").count(), 4);
   await close();
 });
