@@ -105,16 +105,13 @@ struct Calibration {
 // drew texts, each with all its rows) and for logits of other software, which are of a data set as a rule.
 [[nodiscard]] CertifiedUnit certified_unit(const CalibrationPlan& plan, const ExitTrace& rows);
 
-// Of the delta of a plan, for one of its budgets: most of it for the first, which runs.
+// Of the delta of a plan, before tries are counted, for one of its budgets: most of it for the first, which runs.
 [[nodiscard]] double budget_share(const CalibrationPlan& plan, double max_drop);
 
 inline constexpr size_t kRowsToReport = 1500;  // fewer bound nothing, and certify more layers away
 // How the rows of a trace are divided for a plan, by their number alone. `report`: whether some are kept that measure
 // the result; nothing: of kRowsToReport and more.
 [[nodiscard]] SplitShares shares_for(const ExitTrace& trace, const CalibrationPlan& plan, std::optional<bool> report);
-
-// Of the delta of a plan, before tries are counted, for the test of one of its budgets.
-[[nodiscard]] double budget_share(const CalibrationPlan& plan, double max_drop);
 
 // The families that a plan tries, evaluated on the fit part alone, as if its losses were those of the `certify_rows` to
 // come: the one expected to be cheapest first; infinite cost if not even full depth would pass.

@@ -41,7 +41,7 @@ ALLOWED = {layer: reach(layer) for layer in ARROWS}
 ALLOWED['train'] -= {'engine'}  # two forward passes that share only checkpoints, so that each can check the other
 MAX_LINES = 600
 # Lines of C++ in the whole tree. They only go down: who adds lines removes others, who removes lowers these.
-BUDGET = {('exeunt', 'apps'): 65_893, ('exeunt', 'apps', 'lab'): 76_436}
+BUDGET = {('exeunt', 'apps'): 65_890, ('exeunt', 'apps', 'lab'): 76_433}
 # Pairs of folders of exeunt/, with apps as one, of which the first includes the second. They only go down, too.
 MOST_ARROWS = 74
 SOURCES = {'.h', '.cc', '.cu', '.cuh', '.inc'}
